@@ -1,0 +1,27 @@
+#ifndef ISOBIT_KERNELS_BACKENDS_H_
+#define ISOBIT_KERNELS_BACKENDS_H_
+
+// How backends are made. kernels/ops.h says what they are.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/ops.h"
+
+namespace isobit {
+
+struct CpuOptions {
+  int threads = 0;                    // 0: one a core that this process may use
+  std::string instructions = "auto";  // or "avx512", "avx2", "sse4", "neon", "scalar": force a dispatch target
+};
+
+// The fast CPU backend. InvalidArgument if the processor lacks the instructions asked for.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
+
+// The oracle: every operation as a plain scalar loop over the functions of kernels/numerics, one thread.
+std::unique_ptr<Backend> CreateReferenceBackend();
+
+}  // namespace isobit
+
+#endif  // ISOBIT_KERNELS_BACKENDS_H_
