@@ -11,19 +11,15 @@
 //
 // Conventions
 //  1. Shapes are written outermost first: [rows][n] is row-major with n contiguous. Nothing is
-//  padded unless said so.
+//     padded unless said so.
 //  2. Every pointer in an operation points into a Buffer of the same backend and stays valid until
-//  Synchronize(). A
-//     pointer commented "nullable" may be null.
-//  3. Outputs never overlap inputs, unless the comment says "in place". Every output element is
-//  written.
+//     Synchronize(). A pointer commented "nullable" may be null.
+//  3. Outputs never overlap inputs, unless the comment says so. Every output element is written.
 //  4. Operations run in the order they were issued, as if one after the other. Run() may return
-//  before its work is done;
-//     Synchronize() waits. A device error is kept and returned by the next Synchronize(), and by
-//     all later ones.
+//     before its work is done; Synchronize() waits. A device error is kept and returned by the next
+//     Synchronize() and by all later ones.
 //  5. Shapes are the caller's duty: a backend checks them with assertions only. What a backend
-//  can't do at all (a head
-//     size, a width) it says in CheckModel(), before anything runs.
+//     can't do at all (a head size, a width) it says in CheckModel(), before anything runs.
 //  6. One thread at a time uses a backend. Different backends are independent.
 //  7. A row that is not finite affects only itself.
 
@@ -64,7 +60,6 @@ class Buffer {
 };
 
 // ---- Weights
-// ------------------------------------------------------------------------------------------------------
 
 // Weight rows are read in blocks of this many rows, so that a source can hash what is really used,
 // block by block.
@@ -82,8 +77,8 @@ struct MatrixSource {
 // How the parts of a matrix are laid below each other.
 enum class WeightLayout {
   kConcatenated,  // all rows of part 0, then of part 1, ...: fused q, k, v
-  kGateUp,  // two parts of equal shape, for Gemm::Epilogue::kSiluGate only; the backend interleaves
-            // as it likes
+  kGateUp,        // two parts of equal shape, for Gemm::Epilogue::kSiluGate only; the backend
+                  // interleaves them as it likes
 };
 
 // Weights in the layout that the backend computes from. Immutable.
@@ -104,7 +99,6 @@ class Weight {
 };
 
 // ---- KV cache
-// -----------------------------------------------------------------------------------------------------
 
 struct KvCacheShape {
   int layers = 0;
@@ -133,7 +127,6 @@ class KvCache {
 };
 
 // ---- A step
-// -------------------------------------------------------------------------------------------------------
 
 // The rows of one step, ragged: each row is one token of one sequence, and carries its position
 // and, through its sequence, its pages. Rows of a sequence are consecutive and at consecutive
@@ -182,8 +175,8 @@ struct Gemm {
   const Bf16* x = nullptr;         // [rows][k]
   Epilogue epilogue = Epilogue::kBf16;
   const float* bias = nullptr;  // [n], nullable; not with kSiluGate
-  const Bf16* residual =
-      nullptr;  // [rows][n], nullable, only with kBf16; may be the same memory as out_bf16
+  // [rows][n], nullable, only with kBf16; may be the same memory as out_bf16.
+  const Bf16* residual = nullptr;
   Bf16* out_bf16 = nullptr;
   float* out_fp32 = nullptr;
 };
@@ -200,8 +193,8 @@ struct RopeKvWrite {
   const Bf16* q_norm = nullptr;  // [head_dim], nullable
   const Bf16* k_norm = nullptr;  // [head_dim], nullable
   float norm_eps = 0;
-  // Rotation of dimensions i and i + rotary_dim / 2 for i < rotary_dim / 2; the rest is copied. 0:
-  // no rotation.
+  // Rotation of dimensions i and i + rotary_dim / 2 for i < rotary_dim / 2; the rest is copied.
+  // 0: no rotation.
   int rotary_dim = 0;
   const float* cos = nullptr;  // [positions][rotary_dim / 2], contract 5
   const float* sin = nullptr;
@@ -226,7 +219,6 @@ struct Attention {
 };
 
 // ---- Sampling (contract 6)
-// ------------------------------------------------------------------------------------------
 
 // The largest number of alternatives that a row may ask for.
 inline constexpr int kMaxTopLogProbs = 128;
@@ -246,6 +238,14 @@ struct ScoreTokens {
   float* logprob = nullptr;        // [rows]
   TokenLogProb* top = nullptr;     // [rows][top_count], higher logit first, then lower id; token -1
                                    // past the vocabulary
+};
+
+// What was drawn. logprob is of the logits as they left the model; processed_logprob of what the
+// draw saw.
+struct SampledToken {
+  int32_t token = -1;  // -1 if no token can be drawn: all logits are -inf, or one is NaN
+  float logprob = 0;
+  float processed_logprob = 0;  // 0 unless the row asked for it
 };
 
 // What a row's logits go through before the draw: contract 6 gives formulas and order.
@@ -270,8 +270,9 @@ struct SamplingRow {
   int32_t edit_begin = 0;  // range of SampleTokens::edits; each token at most once
   int32_t edit_end = 0;
   int32_t top_count = 0;  // alternatives wanted
-  int32_t processed =
-      0;  // 1: log-probabilities after temperature and filters, 0: of the logits as they are
+  // 1: processed_logprob is wanted and `top` is of what is left after temperature and filters;
+  // 0: `top` is of the logits as they are.
+  int32_t processed = 0;
 };
 
 // Draws one token a row. Logits are not changed.
@@ -282,14 +283,12 @@ struct SampleTokens {
   const SamplingRow* params = nullptr;  // [rows]
   const LogitEdit* edits = nullptr;     // nullable if all ranges are empty
   int top_stride = 0;                   // at least every row's top_count
-  TokenLogProb* sampled =
-      nullptr;  // [rows]; token -1 if no token can be drawn (all logits -inf or any is NaN)
-  TokenLogProb* top =
-      nullptr;  // [rows][top_stride], most likely first; token -1 past what was kept
+  SampledToken* sampled = nullptr;      // [rows]
+  // [rows][top_stride], most likely first, then lower id; token -1 past the end.
+  TokenLogProb* top = nullptr;
 };
 
 // ---- The backend
-// ----------------------------------------------------------------------------------------------------
 
 // What a model asks of a backend, to be refused before anything is loaded.
 struct ModelShape {
