@@ -1,0 +1,94 @@
+#ifndef ISOBIT_RUNTIME_ENGINE_ENGINE_H_
+#define ISOBIT_RUNTIME_ENGINE_ENGINE_H_
+
+// The engine: takes requests at any time, runs them together, delivers tokens as they are drawn.
+//
+// Thread safety: Submit, Generate, Cancel, Stats and Drain may be called from any thread. Callbacks
+// come from the engine's own thread, one at a time, in order within a request; they must not block
+// and must not call Drain or destroy the engine (Submit and Cancel are allowed).
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/engine/request.h"
+#include "runtime/model/model.h"
+
+namespace isobit {
+
+struct EngineOptions {
+  int64_t max_model_len =
+      0;                     // tokens of prompt and output together; 0: what the model was made for
+  int64_t max_num_seqs = 0;  // sequences in one step; 0: by memory, at most 256
+  int64_t max_num_batched_tokens =
+      0;  // token budget of a step: sets prefill chunks; 0: 512 on a CPU, 8192 on a GPU
+  int64_t block_size = 32;      // tokens a KV page, a multiple of 16
+  int64_t kv_cache_tokens = 0;  // size of the KV pool; 0: by memory
+  bool prefix_cache = true;
+  std::optional<uint64_t> seed;  // for requests that name none; none: each gets one from the system
+};
+
+struct EngineStats {
+  int64_t steps = 0;
+  int64_t waiting = 0;  // sequences
+  int64_t running = 0;
+  int64_t preemptions = 0;
+  int64_t prompt_tokens = 0;  // prefilled, recomputed ones included
+  int64_t cached_tokens = 0;  // taken from the prefix cache instead
+  int64_t generated_tokens = 0;
+  int64_t kv_pages = 0;
+  int64_t kv_pages_in_use = 0;
+  int64_t kv_pages_cached = 0;  // free, but kept for their prefix
+};
+
+struct RequestCallbacks {
+  std::function<void(const TokenEvent&)> on_token;          // may be empty
+  std::function<void(absl::StatusOr<Completion>)> on_done;  // exactly once
+};
+
+using RequestHandle = uint64_t;
+
+class Engine {
+ public:
+  // Plans memory and starts the engine's thread. The model's backend is used by this engine alone
+  // from now on. InvalidArgument names an option and its limit; ResourceExhausted says what does
+  // not fit.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(std::unique_ptr<Model> model,
+                                                        const EngineOptions& options);
+  // Cancels what is left: every callback still comes.
+  ~Engine();
+
+  // Checks and queues a request. An error (of the request) is returned here and on_done is not
+  // called then.
+  absl::StatusOr<RequestHandle> Submit(Request request, RequestCallbacks callbacks);
+  // Ends a request early: its completion comes with finish_reason "cancelled" and the tokens so
+  // far. Unknown or finished handles are ignored.
+  void Cancel(RequestHandle handle);
+
+  // Runs requests together and waits for all; one result a request, in order.
+  std::vector<absl::StatusOr<Completion>> Generate(std::vector<Request> requests);
+
+  // Waits until nothing is queued or running.
+  void Drain();
+
+  EngineStats Stats() const;
+  const Model& model() const;
+  const EngineOptions& options() const;  // with every 0 replaced by what was chosen
+
+  // Checks every invariant of pages, prefix cache and queues; runs between two steps. Tests and
+  // idle moments call it.
+  absl::Status CheckIntegrity();
+
+ private:
+  class Impl;
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace isobit
+
+#endif  // ISOBIT_RUNTIME_ENGINE_ENGINE_H_
