@@ -22,7 +22,7 @@
 #error "isobit's numeric contract needs single precision arithmetic that is not widened"
 #endif
 
-namespace isobit {
+namespace isobit::ieee {
 
 ISOBIT_HOST_DEVICE inline float Add(float a, float b) {
 #if defined(__CUDA_ARCH__)
@@ -106,6 +106,6 @@ ISOBIT_HOST_DEVICE inline double Fma(double a, double b, double c) {
 #endif
 }
 
-}  // namespace isobit
+}  // namespace isobit::ieee
 
 #endif  // ISOBIT_KERNELS_NUMERICS_HOST_DEVICE_H_
