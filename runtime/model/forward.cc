@@ -1,0 +1,172 @@
+#include "runtime/model/forward.h"
+
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace isobit {
+namespace {
+
+int64_t IndexCount(const ForwardLimits& limits) {
+  return 3 * limits.max_rows + limits.max_sequences + 1 + limits.max_sequences * limits.max_pages;
+}
+
+}  // namespace
+
+Forward::Forward(const Model& model, KvCache& cache, const ForwardLimits& limits)
+    : model_(model),
+      config_(model.config()),
+      backend_(model.backend()),
+      cache_(cache),
+      limits_(limits) {}
+
+absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Model& model, KvCache& cache,
+                                                         const ForwardLimits& limits) {
+  std::unique_ptr<Forward> forward(new Forward(model, cache, limits));
+  if (absl::Status s = forward->AllocateWorkspace(); !s.ok()) return s;
+  return forward;
+}
+
+int64_t Forward::WorkspaceBytes(const ModelConfig& config, const ForwardLimits& limits) {
+  const int64_t q_width = int64_t{config.heads} * config.head_dim;
+  const int64_t kv_width = int64_t{config.kv_heads} * config.head_dim;
+  const int64_t row_elements = 2 * config.width + 3 * q_width + 2 * kv_width + config.ffn_width;
+  return limits.max_rows * row_elements * int64_t{sizeof(Bf16)} +
+         limits.max_logit_rows * (config.vocab + 1) * int64_t{sizeof(float)} +
+         IndexCount(limits) * int64_t{sizeof(int32_t)};
+}
+
+absl::Status Forward::AllocateWorkspace() {
+  const int64_t q_width = int64_t{config_.heads} * config_.head_dim;
+  const int64_t kv_width = int64_t{config_.kv_heads} * config_.head_dim;
+  const struct {
+    std::unique_ptr<Buffer>* buffer;
+    int64_t elements, element_bytes;
+  } plan[] = {
+      {&indices_, IndexCount(limits_), sizeof(int32_t)},
+      {&hidden_, limits_.max_rows * config_.width, sizeof(Bf16)},
+      {&normed_, limits_.max_rows * config_.width, sizeof(Bf16)},
+      {&qkv_, limits_.max_rows * (q_width + 2 * kv_width), sizeof(Bf16)},
+      {&query_, limits_.max_rows * q_width, sizeof(Bf16)},
+      {&attended_, limits_.max_rows * q_width, sizeof(Bf16)},
+      {&activation_, limits_.max_rows * config_.ffn_width, sizeof(Bf16)},
+      {&logit_rows_, limits_.max_logit_rows, sizeof(int32_t)},
+      {&logits_, limits_.max_logit_rows * config_.vocab, sizeof(float)},
+  };
+  for (const auto& entry : plan) {
+    auto buffer = backend_.Allocate(static_cast<size_t>(entry.elements * entry.element_bytes));
+    if (!buffer.ok()) return buffer.status();
+    *entry.buffer = *std::move(buffer);
+  }
+  staging_.reserve(static_cast<size_t>(IndexCount(limits_)));
+  return absl::OkStatus();
+}
+
+void Forward::Run(const StepRows& rows) {
+  assert(rows.rows() <= limits_.max_rows && rows.sequences() <= limits_.max_sequences);
+  // One copy for all index arrays: on a GPU each copy costs more than its bytes.
+  const std::vector<int32_t>* arrays[] = {&rows.token_ids, &rows.position, &rows.sequence,
+                                          &rows.first_row, &rows.page_table};
+  const int32_t* placed[5];
+  staging_.clear();
+  for (int i = 0; i < 5; ++i) {
+    placed[i] = indices_->As<int32_t>() + staging_.size();
+    staging_.insert(staging_.end(), arrays[i]->begin(), arrays[i]->end());
+  }
+  backend_.Upload(staging_.data(), staging_.size() * sizeof(int32_t), indices_->data());
+  token_ids_ = placed[0];
+  batch_ = {.rows = rows.rows(),
+            .sequences = rows.sequences(),
+            .position = placed[1],
+            .sequence = placed[2],
+            .first_row = placed[3],
+            .page_table = placed[4],
+            .page_table_stride = rows.page_table_stride,
+            .max_context = rows.max_context};
+
+  backend_.Run(Embed{.rows = batch_.rows,
+                     .table = model_.weights().embedding.get(),
+                     .token_ids = token_ids_,
+                     .out = hidden_->As<Bf16>()});
+  for (int i = 0; i < config_.layers; ++i) Layer(i);
+}
+
+void Forward::Layer(int index) {
+  const LayerWeights& layer = model_.weights().layers[static_cast<size_t>(index)];
+  const ModelWeights& shared = model_.weights();
+  const int64_t rows = batch_.rows;
+  Bf16* hidden = hidden_->As<Bf16>();
+  Bf16* normed = normed_->As<Bf16>();
+
+  backend_.Run(RmsNorm{.rows = rows,
+                       .width = config_.width,
+                       .eps = config_.norm_eps,
+                       .x = hidden,
+                       .weight = layer.attention_norm->As<Bf16>(),
+                       .out = normed});
+  backend_.Run(
+      Gemm{.rows = rows, .weight = layer.qkv.get(), .x = normed, .out_bf16 = qkv_->As<Bf16>()});
+  backend_.Run(RopeKvWrite{.batch = &batch_,
+                           .heads = config_.heads,
+                           .kv_heads = config_.kv_heads,
+                           .head_dim = config_.head_dim,
+                           .qkv = qkv_->As<Bf16>(),
+                           .rotary_dim = config_.rotary_dim,
+                           .cos = config_.rotary_dim ? shared.rope_cos->As<float>() : nullptr,
+                           .sin = config_.rotary_dim ? shared.rope_sin->As<float>() : nullptr,
+                           .q = query_->As<Bf16>(),
+                           .cache = &cache_,
+                           .layer = index});
+  backend_.Run(Attention{.batch = &batch_,
+                         .heads = config_.heads,
+                         .kv_heads = config_.kv_heads,
+                         .head_dim = config_.head_dim,
+                         .softmax_scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim)),
+                         .q = query_->As<Bf16>(),
+                         .cache = &cache_,
+                         .layer = index,
+                         .out = attended_->As<Bf16>()});
+  backend_.Run(Gemm{.rows = rows,
+                    .weight = layer.attention_out.get(),
+                    .x = attended_->As<Bf16>(),
+                    .residual = hidden,
+                    .out_bf16 = hidden});
+  backend_.Run(RmsNorm{.rows = rows,
+                       .width = config_.width,
+                       .eps = config_.norm_eps,
+                       .x = hidden,
+                       .weight = layer.ffn_norm->As<Bf16>(),
+                       .out = normed});
+  backend_.Run(Gemm{.rows = rows,
+                    .weight = layer.gate_up.get(),
+                    .x = normed,
+                    .epilogue = Gemm::Epilogue::kSiluGate,
+                    .out_bf16 = activation_->As<Bf16>()});
+  backend_.Run(Gemm{.rows = rows,
+                    .weight = layer.down.get(),
+                    .x = activation_->As<Bf16>(),
+                    .residual = hidden,
+                    .out_bf16 = hidden});
+}
+
+const float* Forward::Logits(std::span<const int32_t> rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  assert(count <= limits_.max_logit_rows);
+  const ModelWeights& weights = model_.weights();
+  backend_.Upload(rows.data(), rows.size_bytes(), logit_rows_->data());
+  backend_.Run(RmsNorm{.rows = count,
+                       .width = config_.width,
+                       .eps = config_.norm_eps,
+                       .x = hidden_->As<Bf16>(),
+                       .row_index = logit_rows_->As<int32_t>(),
+                       .weight = weights.final_norm->As<Bf16>(),
+                       .out = normed_->As<Bf16>()});
+  backend_.Run(Gemm{.rows = count,
+                    .weight = weights.lm_head ? weights.lm_head.get() : weights.embedding.get(),
+                    .x = normed_->As<Bf16>(),
+                    .epilogue = Gemm::Epilogue::kFp32,
+                    .out_fp32 = logits_->As<float>()});
+  return logits_->As<float>();
+}
+
+}  // namespace isobit
