@@ -51,13 +51,8 @@ ISOBIT_HOST_DEVICE inline float ScoreScaleFrom(double softmax_scale) {
 
 // c = fp32(log2(e) / sqrt(head_dim)); equal to ScoreScaleFrom(1 / sqrt(head_dim)).
 ISOBIT_HOST_DEVICE inline float ScoreScale(int head_dim) {
-#if defined(__CUDA_ARCH__)
   return static_cast<float>(
-      __ddiv_rn(attention_internal::kLog2EDouble, __dsqrt_rn(static_cast<double>(head_dim))));
-#else
-  return static_cast<float>(attention_internal::kLog2EDouble /
-                            __builtin_sqrt(static_cast<double>(head_dim)));
-#endif
+      ieee::Div(attention_internal::kLog2EDouble, ieee::Sqrt(static_cast<double>(head_dim))));
 }
 
 // T = the largest power of two with T * c <= 66. REQUIRES: 2^-64 <= c <= 2^64.

@@ -98,6 +98,22 @@ ISOBIT_HOST_DEVICE inline double Mul(double a, double b) {
 #endif
 }
 
+ISOBIT_HOST_DEVICE inline double Div(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __ddiv_rn(a, b);
+#else
+  return a / b;
+#endif
+}
+
+ISOBIT_HOST_DEVICE inline double Sqrt(double a) {
+#if defined(__CUDA_ARCH__)
+  return __dsqrt_rn(a);
+#else
+  return __builtin_sqrt(a);
+#endif
+}
+
 ISOBIT_HOST_DEVICE inline double Fma(double a, double b, double c) {
 #if defined(__CUDA_ARCH__)
   return __fma_rn(a, b, c);

@@ -1,0 +1,160 @@
+#ifndef ISOBIT_KERNELS_NUMERICS_ROPE_H_
+#define ISOBIT_KERNELS_NUMERICS_ROPE_H_
+
+// Rotary position embeddings (contract 5).
+//
+// Tables of cos and sin in fp32 are made at load time from double arithmetic of our own, so that
+// every machine has the same ones. Pairs are in Hugging Face's order: dimension i is rotated with
+// dimension i + rotary_dim / 2. Checkpoints in the interleaved order are permuted when loaded.
+
+#include <cstdint>
+
+#include "kernels/numerics/bf16.h"
+#include "kernels/numerics/double_double.h"
+#include "kernels/numerics/host_device.h"
+
+namespace isobit {
+
+// ---- Frequencies
+
+// inv_freq[i] = the double nearest to theta^(-2 i / rotary_dim), for i < rotary_dim / 2.
+// REQUIRES: rotary_dim even and positive, 1 <= theta <= 2^100.
+ISOBIT_HOST_DEVICE inline void RopeInvFreq(int rotary_dim, double theta, double* inv_freq) {
+  const DoubleDouble log_theta = LogDoubleDouble(theta);
+  for (int i = 0; i < rotary_dim / 2; ++i) {
+    const DoubleDouble exponent =
+        Divide({static_cast<double>(-2 * i), 0.0}, {static_cast<double>(rotary_dim), 0.0});
+    inv_freq[i] = ExpDoubleDouble(Multiply(exponent, log_theta));
+  }
+}
+
+// How a model stretches its frequencies to a longer context. Schemes that are tables in the
+// checkpoint need no kind here: whoever loads them divides inv_freq itself.
+struct RopeScaling {
+  enum class Kind {
+    kNone,
+    kLinear,  // inv_freq / factor
+    kLlama3,  // Llama 3.1: by wavelength against the original context
+  };
+  Kind kind = Kind::kNone;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;            // kLlama3
+  double high_freq_factor = 4.0;           // kLlama3
+  double original_max_positions = 8192.0;  // kLlama3
+};
+
+// Applies the scaling in place, in the double operations written here.
+ISOBIT_HOST_DEVICE inline void ScaleRopeInvFreq(const RopeScaling& scaling, int pairs,
+                                                double* inv_freq) {
+  constexpr double kTwoPi = 0x1.921fb54442d18p+2;
+  if (scaling.kind == RopeScaling::Kind::kNone) return;
+  for (int i = 0; i < pairs; ++i) {
+    const double scaled = ieee::Div(inv_freq[i], scaling.factor);
+    if (scaling.kind == RopeScaling::Kind::kLinear) {
+      inv_freq[i] = scaled;
+      continue;
+    }
+    // Turns that this frequency makes over the original context: many turns keep the frequency, few
+    // are scaled in full, between the two it is blended.
+    const double wavelength = ieee::Div(kTwoPi, inv_freq[i]);
+    const double turns = ieee::Div(scaling.original_max_positions, wavelength);
+    if (turns > scaling.high_freq_factor) continue;
+    if (turns < scaling.low_freq_factor) {
+      inv_freq[i] = scaled;
+      continue;
+    }
+    const double blend = ieee::Div(ieee::Sub(turns, scaling.low_freq_factor),
+                                   ieee::Sub(scaling.high_freq_factor, scaling.low_freq_factor));
+    inv_freq[i] =
+        ieee::Add(ieee::Mul(ieee::Sub(1.0, blend), scaled), ieee::Mul(blend, inv_freq[i]));
+  }
+}
+
+// ---- Cos and sin
+
+struct CosSin {
+  float cos;
+  float sin;
+};
+
+// cos and sin of `angle` radians in fp32, nearest but for cases within 2^-24 ulp of a tie.
+// REQUIRES: |angle| <= 2^30.
+ISOBIT_HOST_DEVICE inline CosSin CosSinOf(double angle) {
+  // angle = n pi/2 + r, |r| <= pi/4, with r kept as high + low. pi/2 is used to 159 bits, so that
+  // the angles nearest to its multiples keep their relative accuracy.
+  constexpr double kRoundToInteger = 0x1.8p+52;
+  constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
+  constexpr double kHalfPi[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
+                                 -0x1.f1976b7ed8fbcp-110};
+  const double n = ieee::Sub(ieee::Fma(angle, kTwoOverPi, kRoundToInteger), kRoundToInteger);
+  const DoubleDouble first = TwoProduct(-n, kHalfPi[0]);
+  const DoubleDouble second = TwoProduct(-n, kHalfPi[1]);
+  DoubleDouble r = TwoSum(angle, first.high);  // the high part is exact: the two nearly cancel
+  r = Add(r, {first.low, 0.0});
+  r = Add(r, second);
+  r = Add(r, {ieee::Mul(-n, kHalfPi[2]), 0.0});
+
+  // Taylor series in r.high; what r.low adds is linear.
+  const double x = r.high;
+  const double x2 = ieee::Mul(x, x);
+  double s = -0x1.ae7f3e733b81fp-41;  // -1/15!
+  s = ieee::Fma(s, x2, 0x1.6124613a86d09p-33);
+  s = ieee::Fma(s, x2, -0x1.ae64567f544e4p-26);
+  s = ieee::Fma(s, x2, 0x1.71de3a556c734p-19);
+  s = ieee::Fma(s, x2, -0x1.a01a01a01a01ap-13);
+  s = ieee::Fma(s, x2, 0x1.1111111111111p-7);
+  s = ieee::Fma(s, x2, -0x1.5555555555555p-3);
+  const double sine = ieee::Add(x, ieee::Fma(ieee::Mul(x2, x), s, r.low));
+  double c = 0x1.ae7f3e733b81fp-45;  // 1/16!
+  c = ieee::Fma(c, x2, -0x1.93974a8c07c9dp-37);
+  c = ieee::Fma(c, x2, 0x1.1eed8eff8d898p-29);
+  c = ieee::Fma(c, x2, -0x1.27e4fb7789f5cp-22);
+  c = ieee::Fma(c, x2, 0x1.a01a01a01a01ap-16);
+  c = ieee::Fma(c, x2, -0x1.6c16c16c16c17p-10);
+  c = ieee::Fma(c, x2, 0x1.5555555555555p-5);
+  c = ieee::Fma(c, x2, -0.5);
+  const double cosine = ieee::Add(1.0, ieee::Fma(x2, c, -ieee::Mul(x, r.low)));
+
+  // Turn by the quadrant.
+  const int quadrant = static_cast<int>(static_cast<int64_t>(n) & 3);
+  const double turned_cos = (quadrant & 1) != 0 ? sine : cosine;
+  const double turned_sin = (quadrant & 1) != 0 ? cosine : sine;
+  return {static_cast<float>(quadrant == 1 || quadrant == 2 ? -turned_cos : turned_cos),
+          static_cast<float>(quadrant >= 2 ? -turned_sin : turned_sin)};
+}
+
+// One row of the tables: cos and sin of the double product position * inv_freq[i].
+// REQUIRES: 0 <= position <= 2^24.
+ISOBIT_HOST_DEVICE inline void RopeTableRow(int64_t position, const double* inv_freq, int pairs,
+                                            float* cos, float* sin) {
+  for (int i = 0; i < pairs; ++i) {
+    const CosSin value = CosSinOf(ieee::Mul(static_cast<double>(position), inv_freq[i]));
+    cos[i] = value.cos;
+    sin[i] = value.sin;
+  }
+}
+
+// ---- Rotation
+
+ISOBIT_HOST_DEVICE inline void RotatePair(float x1, float x2, float cos, float sin, float* y1,
+                                          float* y2) {
+  *y1 = ieee::Fma(x1, cos, -ieee::Mul(x2, sin));
+  *y2 = ieee::Fma(x2, cos, ieee::Mul(x1, sin));
+}
+
+// Rotates one head and rounds to bf16; dimensions from rotary_dim on are copied. `out` may be `x`.
+ISOBIT_HOST_DEVICE inline void RotateHead(const Bf16* x, int head_dim, int rotary_dim,
+                                          const float* cos, const float* sin, Bf16* out) {
+  const int pairs = rotary_dim / 2;
+  for (int i = 0; i < pairs; ++i) {
+    float y1 = 0.0f, y2 = 0.0f;
+    RotatePair(ToFloat(x[i]), ToFloat(x[i + pairs]), cos[i], sin[i], &y1, &y2);
+    out[i] = RoundToBf16(y1);
+    out[i + pairs] = RoundToBf16(y2);
+  }
+  for (int i = rotary_dim; i < head_dim; ++i) out[i] = x[i];
+}
+
+}  // namespace isobit
+
+#endif  // ISOBIT_KERNELS_NUMERICS_ROPE_H_
