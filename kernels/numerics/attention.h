@@ -149,8 +149,9 @@ ISOBIT_HOST_DEVICE void AttendBlock(const Bf16* q, int head_dim, AttentionScale 
   for (int j = 0; j < kBlockKeys; ++j) {
     if (visible[j]) p[j] = GridExp2(GridPoint(score[j], scale.c, state.bucket));
   }
+  const Bf16 one = kOneBf16;
   for (int g = 0; g < kBlockKeys; g += kDotTerms) {
-    state.l = Dot16(state.l, p + g, 1, &kOneBf16, 0);
+    state.l = Dot16(state.l, p + g, 1, &one, 0);
     const Bf16* value[kDotTerms] = {};
     for (int j = 0; j < kDotTerms; ++j) {
       if (visible[g + j]) value[j] = value_at(block_begin + g + j);
