@@ -67,7 +67,7 @@ ISOBIT_HOST_DEVICE constexpr Unpacked Unpack(T x) {
 }
 
 // sum * 2^(exponent - kAlignedFractionBits), rounded toward zero to fp32; overflow gives infinity.
-// A result that is zero is +0.
+// A result that is zero is +0, even where a negative sum was rounded to it.
 ISOBIT_HOST_DEVICE constexpr float RoundTowardZero(int64_t sum, int exponent) {
   if (sum == 0) return 0.0f;
   const uint32_t sign = sum < 0 ? 0x80000000u : 0u;
@@ -77,7 +77,7 @@ ISOBIT_HOST_DEVICE constexpr float RoundTowardZero(int64_t sum, int exponent) {
   while (magnitude >= (uint64_t{1} << 24) || unit < -149) {
     magnitude >>= 1;
     ++unit;
-    if (magnitude == 0) return BitsFloat(sign);
+    if (magnitude == 0) return 0.0f;
   }
   while (magnitude < (uint64_t{1} << 23) && unit > -149) {
     magnitude <<= 1;
