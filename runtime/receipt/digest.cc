@@ -45,20 +45,23 @@ absl::StatusOr<Digest> Digest::FromHex(std::string_view text) {
 Digest DigestBytes(const void* data, size_t bytes) { return FromXxh(XXH3_128bits(data, bytes)); }
 
 struct DigestBuilder::State {
-  XXH3_state_t xxh;
+  State() : xxh(XXH3_createState()) {}
+  ~State() { XXH3_freeState(xxh); }
+
+  XXH3_state_t* const xxh;
 };
 
 DigestBuilder::DigestBuilder() : state_(std::make_unique<State>()) {
-  XXH3_128bits_reset(&state_->xxh);
+  XXH3_128bits_reset(state_->xxh);
 }
 
 DigestBuilder::~DigestBuilder() = default;
 
 void DigestBuilder::Field(char type, const void* data, size_t bytes) {
   const uint64_t length = bytes;
-  XXH3_128bits_update(&state_->xxh, &type, 1);
-  XXH3_128bits_update(&state_->xxh, &length, sizeof(length));
-  XXH3_128bits_update(&state_->xxh, data, bytes);
+  XXH3_128bits_update(state_->xxh, &type, 1);
+  XXH3_128bits_update(state_->xxh, &length, sizeof(length));
+  XXH3_128bits_update(state_->xxh, data, bytes);
 }
 
 DigestBuilder& DigestBuilder::Add(int64_t value) {
@@ -97,6 +100,6 @@ DigestBuilder& DigestBuilder::Add(std::span<const int32_t> ids) {
   return *this;
 }
 
-Digest DigestBuilder::Finish() const { return FromXxh(XXH3_128bits_digest(&state_->xxh)); }
+Digest DigestBuilder::Finish() const { return FromXxh(XXH3_128bits_digest(state_->xxh)); }
 
 }  // namespace isobit
