@@ -10,7 +10,8 @@
 // integers, rounded toward zero. The order within the 16 can't be seen; the order of steps can.
 //
 // This is the readable definition, for oracles and exact paths, with integers only. Fast kernels
-// are tested against it.
+// are tested against it, and it is tested against 103,000 results recorded on the hardware
+// (tests/kernels/numerics/dot16_test.cc).
 
 #include <cstdint>
 
@@ -24,16 +25,9 @@ namespace dot16_internal {
 
 // Fraction bits that survive the alignment.
 inline constexpr int kAlignedFractionBits = 25;
-
-// A finite number as (-1)^negative * significand * 2^(exponent - FractionBits). The significand of
-// a subnormal has no leading one and is left so: the hardware does not normalise either.
-struct Unpacked {
-  bool negative;
-  bool infinite;
-  bool nan;
-  int exponent;
-  uint32_t significand;
-};
+// The exponent that terms are aligned to is never lower than this. It can be seen only where
+// products far below fp32's normal range nearly cancel.
+inline constexpr int kMinAlignedExponent = -133;
 
 template <typename T>
 struct Format;
@@ -45,49 +39,93 @@ template <>
 struct Format<Fp16> {
   static constexpr int kFractionBits = 10, kExponentBits = 5;
 };
+template <>
+struct Format<float> {
+  static constexpr int kFractionBits = 23, kExponentBits = 8;
+};
 
-template <int kFractionBits, int kExponentBits>
+// A number taken apart. Finite: (-1)^negative * significand * 2^(exponent - kFractionBits), where
+// the significand of a subnormal has no leading one and is left so: the hardware does not
+// normalise either.
+struct Unpacked {
+  bool negative;
+  bool special;  // infinite or NaN
+  bool nan;
+  int32_t exponent;
+  uint32_t significand;
+};
+
+template <typename T>
 ISOBIT_HOST_DEVICE constexpr Unpacked Unpack(uint32_t bits) {
-  constexpr uint32_t kMaxExponent = (1u << kExponentBits) - 1;
-  constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
+  constexpr int kFractionBits = Format<T>::kFractionBits;
+  constexpr int kExponentBits = Format<T>::kExponentBits;
+  constexpr uint32_t kLargestExponent = (1u << kExponentBits) - 1;
+  constexpr int32_t kBias = (1 << (kExponentBits - 1)) - 1;
   const uint32_t fraction = bits & ((1u << kFractionBits) - 1);
-  const uint32_t biased = (bits >> kFractionBits) & kMaxExponent;
+  const uint32_t biased = (bits >> kFractionBits) & kLargestExponent;
+  const uint32_t hidden = biased != 0 ? 1u : 0u;
   Unpacked u{};
   u.negative = ((bits >> (kFractionBits + kExponentBits)) & 1u) != 0;
-  u.infinite = biased == kMaxExponent && fraction == 0;
-  u.nan = biased == kMaxExponent && fraction != 0;
-  u.exponent = (biased == 0 ? 1 : static_cast<int>(biased)) - kBias;
-  u.significand = biased == 0 ? fraction : fraction | (1u << kFractionBits);
+  u.special = biased == kLargestExponent;
+  u.nan = u.special && fraction != 0;
+  u.exponent = static_cast<int32_t>(biased + (1u - hidden)) - kBias;
+  u.significand = fraction | hidden << kFractionBits;
   return u;
 }
 
-template <typename T>
-ISOBIT_HOST_DEVICE constexpr Unpacked Unpack(T x) {
-  return Unpack<Format<T>::kFractionBits, Format<T>::kExponentBits>(x.bits);
+// The number of bits of x. REQUIRES: x > 0.
+ISOBIT_HOST_DEVICE constexpr int BitWidth(uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  return 64 - __clzll(static_cast<long long>(x));
+#else
+  return 64 - __builtin_clzll(x);
+#endif
 }
 
 // sum * 2^(exponent - kAlignedFractionBits), rounded toward zero to fp32; overflow gives infinity.
 // A result that is zero is +0, even where a negative sum was rounded to it.
-ISOBIT_HOST_DEVICE constexpr float RoundTowardZero(int64_t sum, int exponent) {
+ISOBIT_HOST_DEVICE constexpr float RoundTowardZero(int64_t sum, int32_t exponent) {
+  constexpr int kSmallestUnit = -149;  // of fp32, as a power of two
   if (sum == 0) return 0.0f;
   const uint32_t sign = sum < 0 ? 0x80000000u : 0u;
-  uint64_t magnitude = sum < 0 ? static_cast<uint64_t>(-sum) : static_cast<uint64_t>(sum);
-  // The unit of `magnitude` is 2^unit. Bring it to 24 bits, or to the unit of the subnormals.
-  int unit = exponent - kAlignedFractionBits;
-  while (magnitude >= (uint64_t{1} << 24) || unit < -149) {
-    magnitude >>= 1;
-    ++unit;
-    if (magnitude == 0) return 0.0f;
+  const uint64_t magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
+  // Cut to 24 bits, fewer where the result is subnormal.
+  int shift = BitWidth(magnitude) - 24;
+  int unit = exponent - kAlignedFractionBits + shift;
+  if (unit < kSmallestUnit) {
+    shift += kSmallestUnit - unit;
+    unit = kSmallestUnit;
   }
-  while (magnitude < (uint64_t{1} << 23) && unit > -149) {
-    magnitude <<= 1;
-    --unit;
-  }
-  const int biased = unit + 150;  // of a normal number; a subnormal has unit -149 and no bit 23
+  if (shift >= 64) return 0.0f;
+  const uint32_t significand =
+      static_cast<uint32_t>(shift >= 0 ? magnitude >> shift : magnitude << -shift);
+  if (significand == 0) return 0.0f;
+  const int biased = unit - kSmallestUnit + 1;
   if (biased >= 255) return BitsFloat(sign | 0x7f800000u);
-  const uint32_t fraction = static_cast<uint32_t>(magnitude) & 0x7fffffu;
-  const bool normal = (magnitude >> 23) != 0;
-  return BitsFloat(sign | (normal ? static_cast<uint32_t>(biased) << 23 : 0u) | fraction);
+  // Adding the hidden one of a normal number carries `biased - 1` to `biased`.
+  return BitsFloat(sign | ((static_cast<uint32_t>(biased - 1) << 23) + significand));
+}
+
+// The step when an input is infinite or NaN: NaN if a NaN, infinity times zero or infinity minus
+// infinity is among the terms, else the infinity.
+template <typename T>
+ISOBIT_HOST_DEVICE constexpr float SpecialDot16(float c, const T* a, int64_t a_stride, const T* b,
+                                                int64_t b_stride) {
+  const Unpacked z = Unpack<float>(FloatBits(c));
+  bool nan = z.nan;
+  bool positive_infinity = z.special && !z.negative;
+  bool negative_infinity = z.special && z.negative;
+  for (int i = 0; i < kDotTerms; ++i) {
+    const Unpacked x = Unpack<T>(a[i * a_stride].bits);
+    const Unpacked y = Unpack<T>(b[i * b_stride].bits);
+    if (!x.special && !y.special) continue;
+    nan = nan || x.nan || y.nan || x.significand == 0 || y.significand == 0;
+    const bool negative = x.negative != y.negative;
+    positive_infinity = positive_infinity || !negative;
+    negative_infinity = negative_infinity || negative;
+  }
+  if (nan || (positive_infinity && negative_infinity)) return CanonicalNan();
+  return BitsFloat(positive_infinity ? 0x7f800000u : 0xff800000u);
 }
 
 }  // namespace dot16_internal
@@ -96,56 +134,43 @@ ISOBIT_HOST_DEVICE constexpr float RoundTowardZero(int64_t sum, int exponent) {
 template <typename T>
 ISOBIT_HOST_DEVICE constexpr float Dot16(float c, const T* a, int64_t a_stride, const T* b,
                                          int64_t b_stride) {
-  using dot16_internal::kAlignedFractionBits;
-  using dot16_internal::Unpacked;
-  constexpr int kProductFractionBits = 2 * dot16_internal::Format<T>::kFractionBits;
+  using namespace dot16_internal;
+  constexpr int kProductFractionBits = 2 * Format<T>::kFractionBits;
 
-  struct Term {
-    bool negative;
-    int exponent;
-    uint64_t significand;  // kAlignedFractionBits fraction bits, in [0, 4)
-  };
-  Term terms[kDotTerms + 1] = {};
-  bool nan = false;
-  bool infinite[2] = {false, false};  // by sign
-
+  // Term i is (-1)^negative * significand * 2^(exponent - kAlignedFractionBits), significand in
+  // [0, 4) with that many fraction bits. Zeros take no part in the largest exponent.
+  bool negative[kDotTerms + 1] = {};
+  int32_t exponent[kDotTerms + 1] = {};
+  uint32_t significand[kDotTerms + 1] = {};
+  bool special = false;
   for (int i = 0; i < kDotTerms; ++i) {
-    const Unpacked x = dot16_internal::Unpack(a[i * a_stride]);
-    const Unpacked y = dot16_internal::Unpack(b[i * b_stride]);
-    const bool negative = x.negative != y.negative;
-    const bool product_infinite = x.infinite || y.infinite;
-    const bool zero_times_infinity = (x.infinite && !y.infinite && y.significand == 0) ||
-                                     (y.infinite && !x.infinite && x.significand == 0);
-    nan = nan || x.nan || y.nan || zero_times_infinity;
-    infinite[negative] = infinite[negative] || product_infinite;
-    const uint64_t product = uint64_t{x.significand} * y.significand;
-    terms[i] = {negative, x.exponent + y.exponent,
-                product << (kAlignedFractionBits - kProductFractionBits)};
+    const Unpacked x = Unpack<T>(a[i * a_stride].bits);
+    const Unpacked y = Unpack<T>(b[i * b_stride].bits);
+    special = special || x.special || y.special;
+    negative[i] = x.negative != y.negative;
+    exponent[i] = x.exponent + y.exponent;
+    significand[i] = (x.significand * y.significand)
+                     << (kAlignedFractionBits - kProductFractionBits);
   }
-  const Unpacked z = dot16_internal::Unpack<23, 8>(FloatBits(c));
-  nan = nan || z.nan;
-  infinite[z.negative] = infinite[z.negative] || z.infinite;
-  terms[kDotTerms] = {z.negative, z.exponent,
-                      uint64_t{z.significand} << (kAlignedFractionBits - 23)};
+  const Unpacked z = Unpack<float>(FloatBits(c));
+  negative[kDotTerms] = z.negative;
+  exponent[kDotTerms] = z.exponent;
+  significand[kDotTerms] = z.significand << (kAlignedFractionBits - Format<float>::kFractionBits);
+  if (special || z.special) return SpecialDot16(c, a, a_stride, b, b_stride);
 
-  if (nan || (infinite[0] && infinite[1])) return CanonicalNan();
-  if (infinite[0] || infinite[1]) return BitsFloat(infinite[1] ? 0xff800000u : 0x7f800000u);
-
-  bool any = false;
-  int largest = 0;
-  for (const Term& t : terms) {
-    if (t.significand == 0) continue;
-    if (!any || t.exponent > largest) largest = t.exponent;
-    any = true;
+  int32_t largest = kMinAlignedExponent;
+  for (int i = 0; i <= kDotTerms; ++i) {
+    if (significand[i] != 0 && exponent[i] > largest) largest = exponent[i];
   }
   int64_t sum = 0;
-  for (const Term& t : terms) {
-    if (t.significand == 0) continue;
-    const int shift = largest - t.exponent;
-    const int64_t aligned = shift < 64 ? static_cast<int64_t>(t.significand >> shift) : 0;
-    sum += t.negative ? -aligned : aligned;
+  for (int i = 0; i <= kDotTerms; ++i) {
+    const int32_t shift = largest - exponent[i];
+    // A zero may have any exponent; shifting it is harmless.
+    const int64_t aligned = 0 <= shift && shift < 32 ? significand[i] >> shift : 0;
+    const int64_t sign = negative[i] ? -1 : 0;
+    sum += (aligned ^ sign) - sign;
   }
-  return dot16_internal::RoundTowardZero(sum, largest);
+  return RoundTowardZero(sum, largest);
 }
 
 template <typename T>
