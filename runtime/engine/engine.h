@@ -46,8 +46,12 @@ struct EngineStats {
 };
 
 struct RequestCallbacks {
-  std::function<void(const TokenEvent&)> on_token;          // may be empty
-  std::function<void(absl::StatusOr<Completion>)> on_done;  // exactly once
+  std::function<void(const TokenEvent&)> on_token = nullptr;          // may be empty
+  std::function<void(absl::StatusOr<Completion>)> on_done = nullptr;  // exactly once
+  // The fp32 logits [vocab] computed at a position (they predict the next one): of every row that
+  // is sampled from, and of prompt rows if prompt_logprobs is on. May be empty; costs a copy.
+  std::function<void(int choice, int64_t position, std::span<const float> logits)> on_logits =
+      nullptr;
 };
 
 using RequestHandle = uint64_t;

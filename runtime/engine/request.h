@@ -17,6 +17,9 @@
 
 namespace isobit {
 
+// The largest n of a request.
+inline constexpr int64_t kMaxCompletions = 128;
+
 enum class LogProbsMode {
   kRaw,        // of the logits as they left the model
   kProcessed,  // after penalties, temperature and filters

@@ -50,7 +50,9 @@ absl::StatusOr<ModelConfig> ReadConfig(const GgufFile& file) {
   KeyReader keys(file, "llama.");
   ModelConfig config;
   config.family = "llama";
-  if (const auto name = file.GetOr<std::string_view>("general.name", "")) config.name = *name;
+  if (const auto name = file.GetOr<std::string_view>("general.name", ""); name.ok()) {
+    config.name = *name;
+  }
   config.layers = keys.Required<uint32_t>("block_count");
   config.width = keys.Required<uint32_t>("embedding_length");
   config.ffn_width = keys.Required<uint32_t>("feed_forward_length");

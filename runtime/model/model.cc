@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -113,11 +114,14 @@ class ModelLoader {
 
   absl::Status LoadRope() {
     if (config_.rotary_dim == 0) return absl::OkStatus();
-    const auto half = static_cast<size_t>(config_.rotary_dim / 2);
-    const auto positions = static_cast<size_t>(model_.max_positions_);
-    std::vector<float> cos(positions * half), sin(positions * half);
-    FillRopeTables(config_.rope_theta, config_.rotary_dim, model_.max_positions_, cos.data(),
-                   sin.data());
+    const int pairs = config_.rotary_dim / 2;
+    std::vector<double> inv_freq(static_cast<size_t>(pairs));
+    RopeInvFreq(config_.rotary_dim, config_.rope_theta, inv_freq.data());
+    const auto size = static_cast<size_t>(model_.max_positions_ * pairs);
+    std::vector<float> cos(size), sin(size);
+    for (int64_t p = 0; p < model_.max_positions_; ++p) {
+      RopeTableRow(p, inv_freq.data(), pairs, cos.data() + p * pairs, sin.data() + p * pairs);
+    }
     ISOBIT_ASSIGN(model_.weights_.rope_cos, ToDevice(cos.data(), cos.size() * sizeof(float)));
     ISOBIT_ASSIGN(model_.weights_.rope_sin, ToDevice(sin.data(), sin.size() * sizeof(float)));
     return absl::OkStatus();
@@ -166,6 +170,10 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
   model->max_positions_ = max_positions == 0 ? config.context_length : max_positions;
   model->load_note_ = (*checkpoint)->Describe();
   ISOBIT_ASSIGN(model->tokenizer_, (*checkpoint)->LoadTokenizer());
+  // A template that we can't read is no reason to refuse the model: plain prompts work.
+  if (const auto source = model->tokenizer_->chat_template()) {
+    model->chat_template_ = ChatTemplate::Parse(*source);
+  }
   if (model->tokenizer_->vocab_size() > config.vocab) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": the tokenizer has ", model->tokenizer_->vocab_size(),
@@ -178,5 +186,16 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
 #undef ISOBIT_ASSIGN
 
 Model::~Model() = default;
+
+absl::StatusOr<std::string> Model::ApplyChatTemplate(std::span<const ChatMessage> messages,
+                                                     bool add_generation_prompt) const {
+  if (!chat_template_.ok()) return chat_template_.status();
+  auto text_of = [this](std::optional<int32_t> id) {
+    return id ? std::string(tokenizer_->Piece(*id)) : std::string();
+  };
+  return chat_template_->Apply(messages, {.add_generation_prompt = add_generation_prompt,
+                                          .bos_token = text_of(tokenizer_->bos_id()),
+                                          .eos_token = text_of(tokenizer_->eos_id())});
+}
 
 }  // namespace isobit

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "kernels/ops.h"
 #include "runtime/model/config.h"
 #include "runtime/receipt/digest.h"
+#include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 
 namespace isobit {
@@ -48,6 +50,11 @@ class Model {
 
   ~Model();
 
+  // The prompt text of a conversation, by the chat template in the model file. FailedPrecondition
+  // if it has none.
+  absl::StatusOr<std::string> ApplyChatTemplate(std::span<const ChatMessage> messages,
+                                                bool add_generation_prompt) const;
+
   const std::string& path() const { return path_; }
   const ModelConfig& config() const { return config_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -69,6 +76,8 @@ class Model {
   std::string path_;
   ModelConfig config_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  absl::StatusOr<ChatTemplate> chat_template_ =
+      absl::FailedPreconditionError("the model file has no chat template");
   ModelWeights weights_;
   Digest digest_;
   int64_t weight_bytes_ = 0;

@@ -1,0 +1,138 @@
+#ifndef ISOBIT_RUNTIME_ENGINE_ENGINE_CORE_H_
+#define ISOBIT_RUNTIME_ENGINE_ENGINE_CORE_H_
+
+// The engine without its thread: requests in, one step at a time.
+//
+//     schedule -> forward -> score and sample -> deliver -> publish pages
+//
+// Not thread-safe. Engine (engine.h) runs one on a thread of its own.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/page_pool.h"
+#include "runtime/engine/sampler.h"
+#include "runtime/engine/scheduler.h"
+#include "runtime/engine/sequence.h"
+#include "runtime/model/forward.h"
+#include "runtime/model/model.h"
+
+namespace isobit {
+
+// A request that has been checked: nothing about it can be refused any more.
+struct PreparedRequest {
+  RequestHandle handle = 0;
+  std::string id;
+  std::vector<int32_t> prompt;
+  SamplingParams sampling;
+  uint64_t seed = 0;  // the one used
+  RequestCallbacks callbacks;
+};
+
+class EngineCore {
+ public:
+  static absl::StatusOr<std::unique_ptr<EngineCore>> Create(std::unique_ptr<Model> model,
+                                                            const EngineOptions& options);
+  ~EngineCore();
+
+  // OK, or why a prompt of this many tokens can't be run with these parameters. Thread-safe.
+  absl::Status CheckFits(int64_t prompt_tokens, const SamplingParams& params) const;
+
+  void Add(PreparedRequest request);
+  void Cancel(RequestHandle handle);
+  bool HasWork() const { return !requests_.empty(); }
+
+  // Runs one step. An error is the device's: then every request was ended with it.
+  // REQUIRES: HasWork().
+  absl::Status Step();
+
+  // Ends every request with `status`.
+  void FailAll(const absl::Status& status);
+
+  EngineStats Stats() const;
+  absl::Status CheckIntegrity() const;
+  const Model& model() const { return *model_; }
+  const EngineOptions& options() const { return options_; }
+
+ private:
+  struct ActiveRequest {
+    PreparedRequest request;
+    std::vector<std::unique_ptr<Sequence>> sequences;  // one a choice
+    Completion completion;
+    int64_t unfinished = 0;  // choices
+    int64_t scored = 0;      // prompt positions whose successor has its log-probability
+    absl::Status failure;    // set: the request ends with it after the step
+  };
+  struct Member {
+    ActiveRequest* request = nullptr;
+    Sequence* sequence = nullptr;
+  };
+  // A row of the step whose logits are needed.
+  struct LogitRow {
+    Member member;
+    int32_t row = 0;
+    int64_t position = 0;
+  };
+  struct StepWork {
+    StepRows rows;
+    std::vector<LogitRow> to_score;   // prompt rows
+    std::vector<LogitRow> to_sample;  // last rows
+  };
+
+  // Rows of logits computed at once: bounds their memory, [64][vocab] fp32.
+  static constexpr int64_t kLogitRows = 64;
+
+  EngineCore(std::unique_ptr<Model> model, const EngineOptions& options);
+  absl::Status CheckOptions();
+  absl::Status PlanMemory();
+
+  // Scheduling.
+  StepPlan MakePlan() const;
+  std::vector<SequenceState> RunningStates() const;
+  std::vector<SequenceState> WaitingStates() const;
+  std::vector<int32_t> CachedPages(const Member& member) const;
+  static bool ScoresPrompt(const Member& member);
+  void Preempt(std::span<const int64_t> ids);
+  void Admit(std::span<const StepPlan::Item> items);
+  StepWork Prepare(const StepPlan& plan);
+
+  // What follows the forward pass.
+  void PublishPages(Sequence& sequence);
+  absl::Status ScorePrompts(std::span<const LogitRow> rows);
+  absl::Status Sample(std::span<const LogitRow> rows);
+  absl::Status ReportLogits(std::span<const LogitRow> rows, const float* logits);
+  void Deliver(const Member& member, const SampledToken& token, std::vector<TokenLogProb> top);
+
+  // Ends.
+  void GiveBackPages(Sequence& sequence);
+  void Leave(const Member& member);  // a finished sequence
+  void EndRequests();                // those that are finished or failed
+  void EndRequest(ActiveRequest& active);
+
+  std::unique_ptr<Model> model_;
+  EngineOptions options_;
+  // After model_, whose backend holds their memory.
+  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<PagePool> pool_;
+  std::unique_ptr<Forward> forward_;
+  std::unique_ptr<Sampler> sampler_;
+
+  std::map<RequestHandle, ActiveRequest> requests_;
+  std::map<int64_t, Member> members_;  // by sequence id; unfinished ones
+  std::vector<Member> running_;        // in order of id
+  std::deque<Member> waiting_;         // in order of id; all later than the running ones
+  std::vector<RequestHandle> ended_;   // to be delivered at the end of the step
+  int64_t next_sequence_id_ = 1;
+  EngineStats stats_;
+};
+
+}  // namespace isobit
+
+#endif  // ISOBIT_RUNTIME_ENGINE_ENGINE_CORE_H_
