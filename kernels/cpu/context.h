@@ -3,6 +3,7 @@
 
 // What every operation of the CPU backend runs on.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,19 @@ template <typename Function, size_t kEntries>
 Function* SelectKernel(Function* const (&table)[kEntries], const CpuContext& context) {
   // One entry: the program was compiled for a single target.
   return table[kEntries == 1 ? 0 : context.target.GetIndex()];
+}
+
+// Calls body(row) for every row, on the pool if there is enough work: a task has so many rows that
+// it touches some thousand elements, about a microsecond.
+template <typename Body>
+void ForRows(CpuContext& context, int64_t rows, int64_t elements_per_row, const Body& body) {
+  constexpr int64_t kElementsPerTask = 8192;
+  const int64_t grain =
+      std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, elements_per_row));
+  context.pool.ParallelFor((rows + grain - 1) / grain, [&](int64_t task, int) {
+    const int64_t end = std::min(rows, (task + 1) * grain);
+    for (int64_t row = task * grain; row < end; ++row) body(row);
+  });
 }
 
 }  // namespace isobit
