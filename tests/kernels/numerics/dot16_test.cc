@@ -183,8 +183,9 @@ TEST(Dot16, RulesByHand) {
   EXPECT_EQ(dot(-1.0f, {{1.0f, 1.0f}, {0x1.8p-26f, 1.0f}, {0x1.8p-26f, 1.0f}}), 0.0f);
   EXPECT_EQ(dot(-1.0f, {{1.0f, 1.0f}, {-0x1.8p-25f, 1.0f}}), -0x1p-25f);
   // The significand of a product is not normalised: 1.5 * 1.5 = 2.25 has exponent 0, so 2^-25
-  // stays.
-  EXPECT_EQ(dot(-2.25f, {{1.5f, 1.5f}, {0x1p-25f, 1.0f}}), 0x1p-25f);
+  // stays. As C, 2.25 has exponent 1.
+  EXPECT_EQ(dot(0.0f, {{1.5f, 1.5f}, {-1.5f, 1.5f}, {0x1p-25f, 1.0f}}), 0x1p-25f);
+  EXPECT_EQ(dot(-2.25f, {{1.5f, 1.5f}, {0x1p-25f, 1.0f}}), 0.0f);
   // Rounding is toward zero on both sides.
   EXPECT_EQ(dot(1.0f, {{0x1.8p-24f, 1.0f}}), 1.0f);
   EXPECT_EQ(dot(-1.0f, {{-0x1.8p-24f, 1.0f}}), -1.0f);
