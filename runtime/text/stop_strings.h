@@ -13,8 +13,8 @@ namespace isobit {
 //
 // The answer depends on the whole text only, never on how it was cut: the match that begins
 // earliest wins, and of matches that begin at the same place the one that comes first in the list.
-// So a shorter match is not reported while an earlier-beginning or higher-listed one may still be
-// completed by text to come.
+// So a match is not reported while one that begins earlier, or at the same place and is listed
+// before it, may still be completed by text to come.
 //
 // Not thread-safe; one object a completion. Time O(number of stops) amortised a byte; memory
 // O(total length of the stops).
@@ -28,36 +28,42 @@ class StopStrings {
     std::optional<size_t> stop_index;  // set once: which of `stops` ended the text
   };
 
-  // Takes more text. After a stop was found, further text is ignored.
+  // Takes more text: whole UTF-8 characters if the stops are, so that what is returned is too.
+  // After a stop was found, further text is ignored.
   Result Push(std::string_view text);
 
-  // No more text will come: releases what was held back, unless a match in it stands now.
+  // No more text will come: releases what was held back, or reports a match that was held back
+  // because of what might have come.
   Result Finish();
 
-  bool stopped() const { return stopped_.has_value(); }
+  bool stopped() const { return stopped_; }
 
  private:
   struct Pattern {
     std::string text;
     size_t index;                // in the caller's list
-    std::vector<size_t> border;  // Knuth-Morris-Pratt failure function
-    size_t matched = 0;          // length of the longest prefix that ends the text seen so far
+    std::vector<size_t> border;  // of the first i bytes: length of the longest proper prefix that
+                                 // is also a suffix (Knuth, Morris, Pratt)
+    size_t matched = 0;          // the longest prefix of `text` that ends the text seen so far
   };
   struct Match {
-    size_t begin;  // offset in the whole text
-    size_t order;  // position in patterns_
+    size_t begin;    // offset in the whole text
+    size_t pattern;  // position in patterns_, which is list order
+    bool operator<(const Match& other) const {
+      return begin != other.begin ? begin < other.begin : pattern < other.pattern;
+    }
   };
 
-  // Removes and returns held text in front of `end`; everything before is final.
-  std::string TakeUntil(size_t end);
-  Result Settle(bool at_end);
+  void Take(char c);
+  bool IsSettled() const;             // whether no text to come can give a better match than best_
+  std::string Release(size_t until);  // held text in front of this offset of the whole text
+  Result Stop();
 
-  std::vector<Pattern> patterns_;  // in list order
-  std::string held_;               // text not yet returned
-  size_t held_begin_ = 0;          // its offset in the whole text
-  size_t seen_ = 0;                // length of the whole text
-  std::optional<Match> best_;
-  std::optional<size_t> stopped_;
+  std::vector<Pattern> patterns_;
+  std::string held_;           // the end of the text seen so far, not yet returned
+  size_t seen_ = 0;            // length of the text seen so far
+  std::optional<Match> best_;  // the best match so far
+  bool stopped_ = false;
 };
 
 }  // namespace isobit

@@ -1,0 +1,102 @@
+// Token ids of 2000 texts against Hugging Face's, for four vocabularies.
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "runtime/model/gguf.h"
+#include "runtime/text/text_stream.h"
+#include "runtime/text/tokenizer.h"
+#include "tests/model_path.h"
+
+namespace isobit {
+namespace {
+
+const std::string kGolden = ISOBIT_SOURCE_DIR "/golden/text/";
+
+std::vector<std::string> Texts() {
+  std::ifstream in(kGolden + "texts.json");
+  return nlohmann::json::parse(in).get<std::vector<std::string>>();
+}
+
+std::vector<std::vector<int32_t>> Ids(const std::string& vocabulary) {
+  std::ifstream in(kGolden + "ids_" + vocabulary + ".txt");
+  std::vector<std::vector<int32_t>> rows;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream numbers(line);
+    rows.emplace_back();
+    for (int32_t id; numbers >> id;) rows.back().push_back(id);
+  }
+  return rows;
+}
+
+std::unique_ptr<Tokenizer> Load(const std::string& path) {
+  const auto file = GgufFile::Open(path);
+  if (!file.ok()) {
+    ADD_FAILURE() << file.status() << "\nThis test needs the file: run the set-up script, or set "
+                  << "ISOBIT_TEST_MODEL.";
+    return nullptr;
+  }
+  auto tokenizer = Tokenizer::FromGguf(**file);
+  if (!tokenizer.ok()) {
+    ADD_FAILURE() << tokenizer.status();
+    return nullptr;
+  }
+  return *std::move(tokenizer);
+}
+
+void ExpectSameIds(const Tokenizer& tokenizer, const std::string& vocabulary) {
+  const std::vector<std::string> texts = Texts();
+  const std::vector<std::vector<int32_t>> expected = Ids(vocabulary);
+  ASSERT_EQ(texts.size(), 2000u);
+  ASSERT_EQ(expected.size(), texts.size());
+  int differences = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto ids = tokenizer.Encode(texts[i]);
+    ASSERT_TRUE(ids.ok()) << ids.status();
+    if (*ids != expected[i] && ++differences <= 5) {
+      ADD_FAILURE() << "text " << i << " " << nlohmann::json(texts[i]).dump() << "\n   got "
+                    << nlohmann::json(*ids).dump() << "\nwanted "
+                    << nlohmann::json(expected[i]).dump();
+    }
+    // The ids give back the text, whole and streamed. Only a normaliser changes it.
+    const std::string decoded = tokenizer.Decode(*ids);
+    if (vocabulary != "qwen2") {
+      ASSERT_EQ(decoded, texts[i]) << "text " << i;
+    }
+    TextStream stream(tokenizer);
+    std::string streamed;
+    for (const int32_t id : *ids) streamed += stream.Push(id);
+    ASSERT_EQ(streamed + stream.Finish(), decoded) << "text " << i;
+  }
+  EXPECT_EQ(differences, 0) << "of " << texts.size() << " texts, " << vocabulary;
+}
+
+TEST(ReferenceTest, SmolLm2) {
+  const auto tokenizer = Load(TestModelPath());
+  ASSERT_NE(tokenizer, nullptr);
+  ExpectSameIds(*tokenizer, "smollm2");
+}
+
+// The vocabularies ggml-vocab-*.gguf of llama.cpp's models folder, which the project does not
+// carry.
+class VocabularyTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(VocabularyTest, SameIds) {
+  const char* folder = std::getenv("ISOBIT_TEST_VOCAB_DIR");
+  if (folder == nullptr) GTEST_SKIP() << "ISOBIT_TEST_VOCAB_DIR is not set";
+  const auto tokenizer = Load(std::string(folder) + "/ggml-vocab-" + GetParam() + ".gguf");
+  ASSERT_NE(tokenizer, nullptr);
+  ExpectSameIds(*tokenizer, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(LlamaCpp, VocabularyTest,
+                         ::testing::Values("gpt-2", "qwen2", "llama-bpe"));
+
+}  // namespace
+}  // namespace isobit
