@@ -94,6 +94,7 @@ TEST(Scheduler, RandomStatesKeepEveryPromise) {
   auto pick = [&random](int64_t low, int64_t high) {
     return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
   };
+  int64_t preempted_in_all = 0, admitted_in_all = 0;
   for (int round = 0; round < 20000; ++round) {
     const SchedulerLimits limits = {
         .max_num_seqs = pick(1, 8), .max_num_batched_tokens = pick(1, 64), .page_tokens = 16};
@@ -113,6 +114,8 @@ TEST(Scheduler, RandomStatesKeepEveryPromise) {
     }
     const StepPlan plan = Schedule(running, waiting, pool - held, limits);
 
+    preempted_in_all += static_cast<int64_t>(plan.preempted.size());
+    admitted_in_all += plan.admitted;
     int64_t available = pool - held, tokens = 0, last = 0;
     size_t left = running.size();
     for (int64_t preempted : plan.preempted) {
@@ -143,6 +146,8 @@ TEST(Scheduler, RandomStatesKeepEveryPromise) {
     const bool idle = running.empty() && waiting.empty();
     ASSERT_TRUE(idle || !plan.items.empty());
   }
+  EXPECT_GT(preempted_in_all, 1000);
+  EXPECT_GT(admitted_in_all, 1000);
 }
 
 }  // namespace
