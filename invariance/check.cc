@@ -1,0 +1,11 @@
+#include "invariance/check.h"
+
+#include <algorithm>
+
+namespace isobit {
+
+bool CheckReport::ok() const {
+  return !rows.empty() && std::ranges::all_of(rows, &CheckRow::ok);
+}
+
+}  // namespace isobit
