@@ -191,11 +191,13 @@ class Engine::Impl {
     return true;
   }
 
-  // After on_done of a request, it counts as finished.
+  // A request counts as finished after its on_done. Whoever waited for that sees it in Stats().
   RequestCallbacks Counted(RequestCallbacks callbacks) {
     callbacks.on_done = [this, done = std::move(callbacks.on_done)](absl::StatusOr<Completion> c) {
       if (done) done(std::move(c));
+      const EngineStats stats = core_->Stats();
       std::lock_guard lock(mutex_);
+      stats_ = stats;
       if (--unfinished_ == 0) idle_.notify_all();
     };
     return callbacks;

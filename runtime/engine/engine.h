@@ -29,7 +29,8 @@ struct EngineOptions {
   int64_t block_size = 32;      // tokens a KV page, a multiple of 16
   int64_t kv_cache_tokens = 0;  // size of the KV pool; 0: by memory
   bool prefix_cache = true;
-  std::optional<uint64_t> seed;  // for requests that name none; none: each gets one from the system
+  std::optional<uint64_t> seed =
+      std::nullopt;  // for requests that name none; none: each gets one from the system
 };
 
 struct EngineStats {

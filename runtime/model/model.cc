@@ -158,7 +158,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
                             .vocab = config.vocab,
                             .heads = config.heads,
                             .kv_heads = config.kv_heads,
-                            .head_dim = config.head_dim};
+                            .head_dim = config.head_dim,
+                            .page_tokens = 16};  // The engine asks again with its own.
   if (absl::Status s = backend->CheckModel(shape); !s.ok()) {
     return absl::Status(s.code(), absl::StrCat(path, ": ", s.message()));
   }
