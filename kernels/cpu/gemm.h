@@ -10,6 +10,8 @@
 
 namespace isobit {
 
+struct GemmScratch;
+
 // Runs Gemm operations whose weight is a PackedWeight. Holds scratch memory that grows with the
 // largest operation seen, so that a running model allocates nothing.
 class GemmRunner {
@@ -22,10 +24,8 @@ class GemmRunner {
   void Run(const Gemm& op);
 
  private:
-  struct Scratch;
-
   CpuContext& context_;
-  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<GemmScratch> scratch_;
 };
 
 }  // namespace isobit
