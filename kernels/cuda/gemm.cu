@@ -1,0 +1,126 @@
+#include "kernels/cuda/gemm.h"
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+
+#include "kernels/cuda/gemm_instances.h"
+#include "kernels/cuda/gemm_params.h"
+
+namespace isobit::cuda {
+namespace {
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// The driver is found at run time, so that one binary also starts on machines without it.
+EncodeTiled FindEncodeTiled() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                       cudaEnableDefault, &found) != cudaSuccess ||
+      found != cudaDriverEntryPointSuccess) {
+    return nullptr;
+  }
+  return reinterpret_cast<EncodeTiled>(function);
+}
+
+// x [rows][cols] in boxes of [tokens][64], swizzled; zeros outside.
+cudaError_t EncodeX(const Bf16* x, int64_t rows, int64_t cols, int tokens, CUtensorMap* map) {
+  static const EncodeTiled encode = FindEncodeTiled();
+  if (encode == nullptr) return cudaErrorSymbolNotFound;
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t row_bytes[1] = {static_cast<cuuint64_t>(cols) * sizeof(Bf16)};
+  const cuuint32_t box[2] = {kBoxCols, static_cast<cuuint32_t>(tokens)};
+  const cuuint32_t element_strides[2] = {1, 1};
+  const CUresult result =
+      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<Bf16*>(x), sizes, row_bytes, box,
+             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+const void* FindKernel(const GemmKernelId& id) {
+  if (id.warpgroups == 2) return id.pair ? FindWidePairKernel(id.tile_rows) : nullptr;
+  return id.pair ? FindPairKernel(id.tile_rows) : FindSingleKernel(id.tile_rows);
+}
+
+bool IsAligned(const void* pointer, uintptr_t bytes) {
+  return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+}
+
+// Whether rows of the output, the residual and the bias can be touched four elements at a time.
+bool AllowsVectors(const Gemm& op, int64_t outputs) {
+  return outputs % 4 == 0 && IsAligned(op.out_bf16, 4 * sizeof(Bf16)) &&
+         IsAligned(op.residual, 4 * sizeof(Bf16)) && IsAligned(op.out_fp32, 4 * sizeof(float));
+}
+
+GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
+                      const GemmLaunch& launch) {
+  const PackedLayout& layout = weight.layout;
+  GemmParams p = {};
+  p.weight = static_cast<const uint8_t*>(weight.data);
+  p.panels = static_cast<int>(layout.Panels());
+  p.panel_box_bytes = static_cast<int>(layout.PanelBoxBytes());
+  p.k_boxes = static_cast<int>(layout.KBoxes());
+  // Weights that are read once must not push x, outputs and the KV cache out of L2.
+  p.weight_hint =
+      plan.token_tiles == 1 ? sm90::CacheHint::kEvictFirst : sm90::CacheHint::kEvictNormal;
+  p.prefetch_boxes =
+      launch.early_start ? launch.prefetch_bytes / (plan.kernel.tile_rows * kBoxRowBytes) : 0;
+  p.tokens = plan.tokens;
+  p.token_tiles = plan.token_tiles;
+  p.row_tiles = plan.row_tiles;
+  p.tiles = plan.token_tiles * plan.row_tiles;
+  p.stages = plan.stages;
+  p.epilogue = op.epilogue;
+  p.rows = op.rows;
+  p.outputs = op.epilogue == Gemm::Epilogue::kSiluGate ? layout.rows / 2 : layout.rows;
+  p.vectors = AllowsVectors(op, p.outputs);
+  p.bias = op.bias;
+  p.residual = op.residual;
+  p.out_bf16 = op.out_bf16;
+  p.out_fp32 = op.out_fp32;
+  return p;
+}
+
+}  // namespace
+
+cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
+                       const GemmLaunch& launch, cudaStream_t stream) {
+  assert(weight.layout.cols % kGemmColsMultiple == 0);
+  assert(weight.layout.gate_up == (op.epilogue == Gemm::Epilogue::kSiluGate));
+  const void* kernel = FindKernel(plan.kernel);
+  if (kernel == nullptr) return cudaErrorInvalidValue;
+  GemmParams p = MakeParams(op, weight, plan, launch);
+  cudaError_t error = EncodeX(op.x, op.rows, weight.layout.cols, plan.tokens, &p.x);
+  if (error != cudaSuccess) return error;
+  const int shared_bytes = SharedBytes(plan);
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (error != cudaSuccess) return error;
+
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (plan.kernel.pair) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim = {2, 1, 1};
+    ++count;
+  }
+  if (launch.early_start) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count].val.programmaticStreamSerializationAllowed = 1;
+    ++count;
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(plan.Ctas()));
+  config.blockDim = dim3(static_cast<unsigned>(128 * plan.kernel.warpgroups + 64));
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  void* arguments[] = {&p};
+  return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+}  // namespace isobit::cuda

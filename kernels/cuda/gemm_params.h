@@ -1,0 +1,44 @@
+#ifndef ISOBIT_KERNELS_CUDA_GEMM_PARAMS_H_
+#define ISOBIT_KERNELS_CUDA_GEMM_PARAMS_H_
+
+// What a launch of the GEMM kernel is told.
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/sm90/copy.h"
+#include "kernels/numerics/bf16.h"
+#include "kernels/ops.h"
+
+namespace isobit::cuda {
+
+struct GemmParams {
+  CUtensorMap x;  // {k, rows}, boxes of 64 x tokens
+
+  const uint8_t* weight;  // PackedLayout
+  int panels;
+  int panel_box_bytes;
+  int k_boxes;
+  sm90::CacheHint weight_hint;
+  int prefetch_boxes;  // of each panel, into L2, once the ring is full for the first time
+
+  int tokens;  // as in GemmPlan
+  int token_tiles;
+  int row_tiles;
+  int tiles;  // token_tiles * row_tiles
+  int stages;
+
+  Gemm::Epilogue epilogue;
+  int64_t rows;     // of x and out
+  int64_t outputs;  // of a row of out: n, or n / 2 after SiluGate
+  bool vectors;     // rows of out, residual and bias are aligned for four elements at a time
+  const float* bias;
+  const Bf16* residual;
+  Bf16* out_bf16;
+  float* out_fp32;
+};
+
+}  // namespace isobit::cuda
+
+#endif  // ISOBIT_KERNELS_CUDA_GEMM_PARAMS_H_

@@ -1,0 +1,116 @@
+#include "kernels/cuda/gemm_plan.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <vector>
+
+#include "kernels/cuda/gemm_instances.h"
+
+namespace isobit::cuda {
+namespace {
+
+constexpr int kWarpgroupTokens = 64;
+// What a CTA may take (227 KB); barriers included.
+constexpr int kMaxSharedBytes = 232448;
+// More stages cost start-up time (a barrier's initialisation takes tens of cycles) and gain
+// nothing.
+constexpr int kMaxStages = 16;
+constexpr int kBarrierBytesPerStage = 16;
+
+constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
+
+int StageBytes(int tile_rows, int tokens) {
+  return BoxesPerStage(tile_rows) * (tile_rows + tokens) * kBoxRowBytes + kBarrierBytesPerStage;
+}
+
+std::vector<GemmKernelId> ListKernels() {
+  std::vector<GemmKernelId> ids;
+  for (int rows : kSingleTileRows) ids.push_back({rows, 1, false});
+  for (int rows : kPairTileRows) ids.push_back({rows, 1, true});
+  for (int rows : kWidePairTileRows) ids.push_back({rows, 2, true});
+  return ids;
+}
+
+// An estimate of a plan's time in cycles of a multiprocessor, for choosing between plans. The
+// constants are fits to an H200 (PERFORMANCE.md).
+double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
+  constexpr double kMemoryBytesPerCycle = 2600;  // 4.5 TB/s at 1.73 GHz
+  constexpr double kSharedBytesPerCycle = 128;   // read by wgmma
+  constexpr double kLoadBytesPerCycle = 42;      // into one multiprocessor
+  constexpr double kStageCycles = 80;            // between the wgmmas of two stages
+  constexpr double kTileCycles = 1500;           // filling the ring, epilogue
+  const double k_steps = static_cast<double>(weight.KBoxes()) * kBoxCols / 16;
+  const double tile_rows = plan.kernel.tile_rows;
+  const double multiply = plan.kernel.warpgroups * tile_rows / 2;
+  const double operands = plan.kernel.warpgroups * (64 + tile_rows) * 32 / kSharedBytesPerCycle;
+  const double load = (tile_rows + plan.tokens) * 32 / kLoadBytesPerCycle;
+  const double stage = kStageCycles / (4 * BoxesPerStage(plan.kernel.tile_rows));
+  const double step = std::max(std::max(multiply, operands) + stage, load);
+  const double rounds =
+      std::ceil(static_cast<double>(plan.row_tiles) * plan.token_tiles / plan.units);
+  const double memory = static_cast<double>(weight.Bytes()) / kMemoryBytesPerCycle *
+                        (132.0 / std::max(plan.Ctas(), 100));
+  return std::max(rounds * (k_steps * step + kTileCycles), memory);
+}
+
+}  // namespace
+
+std::span<const GemmKernelId> GemmKernels() {
+  static const std::vector<GemmKernelId>* const kernels =
+      new std::vector<GemmKernelId>(ListKernels());
+  return *kernels;
+}
+
+int SharedBytes(const GemmPlan& plan) {
+  return plan.stages * StageBytes(plan.kernel.tile_rows, plan.tokens);
+}
+
+std::string ToString(const GemmPlan& plan) {
+  return std::to_string(plan.kernel.tile_rows) + " rows x " + std::to_string(plan.tokens) +
+         " tokens" + (plan.kernel.warpgroups == 2 ? ", 2 warpgroups" : "") +
+         (plan.kernel.pair ? ", pairs" : "") + ", " + std::to_string(plan.stages) + " stages, " +
+         std::to_string(plan.row_tiles) + " x " + std::to_string(plan.token_tiles) + " tiles on " +
+         std::to_string(plan.Ctas()) + " CTAs";
+}
+
+std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedLayout& weight,
+                                       int64_t rows, int multiprocessors) {
+  assert(rows >= 1 && weight.rows >= 1 && weight.cols >= 1);
+  if (kernel.tile_rows % weight.PanelRows() != 0) return std::nullopt;
+  const int ctas_per_unit = kernel.pair ? 2 : 1;
+  const int most_units = multiprocessors / ctas_per_unit;
+  if (most_units < 1) return std::nullopt;
+
+  GemmPlan plan;
+  plan.kernel = kernel;
+  // Tokens: as few tiles as possible, all of about the same height.
+  const int64_t most_tokens = int64_t{kWarpgroupTokens} * kernel.warpgroups;
+  const int64_t token_tiles = DivideUp(rows, most_tokens * ctas_per_unit);
+  plan.token_tiles = static_cast<int>(token_tiles);
+  plan.tokens = static_cast<int>(RoundUp(DivideUp(rows, token_tiles * ctas_per_unit), 8));
+  // Weights: tiles no higher than the kernel's. If there is one round of token tiles, as many tiles
+  // as units or a multiple of it, so that all units load the same amount.
+  const int64_t panels_per_tile = kernel.tile_rows / weight.PanelRows();
+  const int64_t fewest = DivideUp(weight.Panels(), panels_per_tile);
+  const int64_t balanced = std::min(weight.Panels(), RoundUp(fewest, most_units));
+  plan.row_tiles = static_cast<int>(token_tiles == 1 ? balanced : fewest);
+  plan.units = static_cast<int>(std::min<int64_t>(most_units, plan.row_tiles * token_tiles));
+
+  plan.stages = std::min(kMaxStages, kMaxSharedBytes / StageBytes(kernel.tile_rows, plan.tokens));
+  return plan;
+}
+
+GemmPlan PlanGemm(const PackedLayout& weight, int64_t rows, int multiprocessors) {
+  std::optional<GemmPlan> best;
+  for (const GemmKernelId& kernel : GemmKernels()) {
+    const std::optional<GemmPlan> plan = PlanWithKernel(kernel, weight, rows, multiprocessors);
+    if (!plan) continue;
+    if (!best || EstimateCycles(*plan, weight) < EstimateCycles(*best, weight)) best = plan;
+  }
+  assert(best.has_value());
+  return *best;
+}
+
+}  // namespace isobit::cuda

@@ -1,0 +1,109 @@
+#include "kernels/cuda/gemm_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace isobit::cuda {
+namespace {
+
+constexpr int kMultiprocessors = 132;
+
+const PackedLayout kLayouts[] = {{6144, 4096, false},   {4096, 4096, false}, {28672, 4096, true},
+                                 {4096, 14336, false},  {960, 576, false},   {576, 1536, false},
+                                 {3072, 576, true},     {49152, 576, false}, {1, 8, false},
+                                 {128256, 4096, false}, {17, 80, false},     {2, 16, true},
+                                 {16 * 131, 64, false}};
+const int64_t kRows[] = {1,   7,   8,   9,   63,  64,  65,   127,  128,
+                         129, 192, 256, 257, 300, 512, 4096, 70000};
+
+// Every panel of every row of x belongs to exactly one tile, and no tile is larger than the kernel
+// or empty.
+void ExpectCovers(const GemmPlan& plan, const PackedLayout& weight, int64_t rows) {
+  const auto panels = static_cast<int>(weight.Panels());
+  std::vector<int> seen(static_cast<size_t>(int64_t{panels} * plan.token_tiles), 0);
+  for (int i = 0; i < plan.token_tiles * plan.row_tiles; ++i) {
+    const GemmTile tile = TileAt(i, plan.token_tiles, plan.row_tiles, panels);
+    ASSERT_GE(tile.token_tile, 0);
+    ASSERT_LT(tile.token_tile, plan.token_tiles);
+    ASSERT_GT(tile.panels, 0);
+    ASSERT_LE(tile.panels * weight.PanelRows(), plan.kernel.tile_rows);
+    for (int p = tile.first_panel; p < tile.first_panel + tile.panels; ++p) {
+      ++seen[static_cast<size_t>(tile.token_tile) * static_cast<size_t>(panels) +
+             static_cast<size_t>(p)];
+    }
+  }
+  for (int count : seen) ASSERT_EQ(count, 1);
+  const int64_t rows_a_tile = int64_t{plan.tokens} * plan.CtasPerUnit();
+  EXPECT_GE(rows_a_tile * plan.token_tiles, rows);
+  EXPECT_LT(rows_a_tile * (plan.token_tiles - 1), rows);
+}
+
+void ExpectPossible(const GemmPlan& plan) {
+  EXPECT_EQ(plan.tokens % 8, 0);
+  EXPECT_LE(plan.tokens, 64 * plan.kernel.warpgroups);
+  EXPECT_GE(plan.stages, 2);
+  EXPECT_LE(SharedBytes(plan), 232448);
+  EXPECT_GE(plan.units, 1);
+  EXPECT_LE(plan.Ctas(), kMultiprocessors);
+  // The 64-row operand reads past a box of fewer tokens: into the weights, never past the ring.
+  const int tail = (64 * plan.kernel.warpgroups - plan.tokens) * kBoxRowBytes;
+  EXPECT_LE(tail, plan.stages * BoxesPerStage(plan.kernel.tile_rows) * plan.kernel.tile_rows *
+                      kBoxRowBytes);
+}
+
+TEST(GemmPlan, EveryKernelCoversEveryOutputOnce) {
+  for (const PackedLayout& weight : kLayouts) {
+    for (int64_t rows : kRows) {
+      for (const GemmKernelId& kernel : GemmKernels()) {
+        const auto plan = PlanWithKernel(kernel, weight, rows, kMultiprocessors);
+        ASSERT_EQ(plan.has_value(), kernel.tile_rows % weight.PanelRows() == 0);
+        if (!plan) continue;
+        SCOPED_TRACE(ToString(*plan));
+        ExpectPossible(*plan);
+        ExpectCovers(*plan, weight, rows);
+      }
+    }
+  }
+}
+
+TEST(GemmPlan, ChoosesForEveryNumberOfRows) {
+  for (const PackedLayout& weight : kLayouts) {
+    for (int64_t rows = 1; rows <= 520; ++rows) {
+      const GemmPlan plan = PlanGemm(weight, rows, kMultiprocessors);
+      SCOPED_TRACE(ToString(plan));
+      ExpectPossible(plan);
+    }
+  }
+}
+
+TEST(GemmPlan, WorksOnOtherCards) {
+  for (int multiprocessors : {1, 2, 78, 114}) {
+    for (const PackedLayout& weight : kLayouts) {
+      const GemmPlan plan = PlanGemm(weight, 100, multiprocessors);
+      EXPECT_LE(plan.Ctas(), multiprocessors);
+      ExpectCovers(plan, weight, 100);
+    }
+  }
+}
+
+TEST(PackedLayout, EveryChunkHasItsOwnPlace) {
+  for (const PackedLayout& weight :
+       {PackedLayout{49, 200, false}, PackedLayout{96, 64, true}, PackedLayout{70, 136, true}}) {
+    std::vector<bool> taken(static_cast<size_t>(weight.Bytes() / 16), false);
+    for (int64_t row = 0; row < weight.rows; ++row) {
+      for (int64_t chunk = 0; chunk < (weight.cols + 7) / 8; ++chunk) {
+        const int64_t offset = weight.ChunkOffset(row, chunk);
+        ASSERT_EQ(offset % 16, 0);
+        ASSERT_GE(offset, 0);
+        ASSERT_LT(offset, weight.Bytes());
+        ASSERT_FALSE(taken[static_cast<size_t>(offset / 16)]);
+        taken[static_cast<size_t>(offset / 16)] = true;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace isobit::cuda
