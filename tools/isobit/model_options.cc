@@ -1,0 +1,147 @@
+#include "tools/isobit/model_options.h"
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/model/model.h"
+#include "tools/isobit/log.h"
+
+namespace isobit {
+namespace {
+
+constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+
+// The options' own text, so that `--device cuda` can be refused by name in a build without it.
+absl::StatusOr<std::unique_ptr<Backend>> NoCuda() {
+  return absl::UnimplementedError("--device cuda: this isobit was built without CUDA");
+}
+
+void AddEngineOptions(CLI::App& command, ModelOptions& options) {
+  const std::string group = "Engine";
+  EngineOptions& engine = options.engine;
+  command
+      .add_option("--max-model-len", engine.max_model_len,
+                  "Most tokens of prompt and output together (0: what the model was made for)")
+      ->check(CLI::Range(int64_t{0}, kAny))
+      ->group(group);
+  command
+      .add_option("--max-num-seqs", engine.max_num_seqs,
+                  "Most sequences in one step (0: by memory)")
+      ->check(CLI::Range(int64_t{0}, kAny))
+      ->group(group);
+  command
+      .add_option("--max-num-batched-tokens", engine.max_num_batched_tokens,
+                  "Token budget of a step: sets prefill chunks (0: by device)")
+      ->check(CLI::Range(int64_t{0}, kAny))
+      ->group(group);
+  command.add_option("--block-size", engine.block_size, "Tokens a KV page, a multiple of 16")
+      ->check(CLI::Range(int64_t{16}, kAny))
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--kv-cache-tokens", engine.kv_cache_tokens,
+                  "Tokens that the KV pool holds (0: by memory)")
+      ->check(CLI::Range(int64_t{0}, kAny))
+      ->group(group);
+  command
+      .add_flag("--no-prefix-cache", options.no_prefix_cache,
+                "Compute every prompt anew; no bit depends on it")
+      ->group(group);
+  command
+      .add_flag("--enforce-eager", options.enforce_eager,
+                "Run CUDA kernels one by one, not as a graph (nothing to do on a CPU)")
+      ->group(group);
+  command
+      .add_option("--seed", engine.seed,
+                  "Seed of requests that name none (default: each gets one from the system)")
+      ->group(group);
+}
+
+}  // namespace
+
+void AddModelOptions(CLI::App& command, ModelOptions& options) {
+  command.add_option("-m,--model", options.model, "The model: a GGUF file")
+      ->required()
+      ->group("Model and device");
+  command
+      .add_option("--device", options.device, "cpu, cuda, or reference (slow: the plain oracle)")
+      ->check(CLI::IsMember({"cpu", "cuda", "reference"}))
+      ->capture_default_str()
+      ->group("Model and device");
+  command
+      .add_option("--threads", options.cpu.threads,
+                  "Threads of the CPU backend (0: one a core); no bit depends on it")
+      ->check(CLI::Range(0, 1024))
+      ->group("Model and device");
+  command
+      .add_option("--cpu-instructions", options.cpu.instructions,
+                  "For experts: force auto, avx512, avx2, sse4, neon or scalar code")
+      ->check(CLI::IsMember({"auto", "avx512", "avx2", "sse4", "neon", "scalar"}))
+      ->capture_default_str()
+      ->group("Model and device");
+  AddEngineOptions(command, options);
+  command.add_option("--log-level", options.log_level, "error, warn, info or debug")
+      ->check(CLI::IsMember({"error", "warn", "info", "debug"}))
+      ->capture_default_str()
+      ->group("Messages");
+  command.add_option("--log-file", options.log_file, "Messages go to this file, not to stderr")
+      ->group("Messages");
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options) {
+  if (options.device == "cuda") return NoCuda();
+  if (options.device == "reference") return CreateReferenceBackend();
+  return CreateCpuBackend(options.cpu);
+}
+
+ExitCode SetUpLog(const ModelOptions& options) {
+  static const auto* const kLevels =
+      new std::map<std::string, LogLevel>{{"error", LogLevel::kError},
+                                          {"warn", LogLevel::kWarn},
+                                          {"info", LogLevel::kInfo},
+                                          {"debug", LogLevel::kDebug}};
+  const absl::Status status = SetUpLog(kLevels->at(options.log_level), options.log_file);
+  if (status.ok()) return kExitOk;
+  LogError(status);
+  return kExitUnusable;
+}
+
+std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_code) {
+  exit_code = SetUpLog(options);
+  if (exit_code != kExitOk) return nullptr;
+  const auto fail = [&exit_code](const absl::Status& status, ExitCode code) {
+    LogError(status);
+    exit_code = code;
+    return nullptr;
+  };
+  // An option that can't be is wrong use; everything else lies with the machine or the file.
+  const auto code_of = [](const absl::Status& status) {
+    return absl::IsInvalidArgument(status) ? kExitWrongUse : kExitUnusable;
+  };
+  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options);
+  if (!backend.ok()) return fail(backend.status(), code_of(backend.status()));
+  absl::StatusOr<std::unique_ptr<Model>> model =
+      Model::Load(options.model, *std::move(backend), options.engine.max_model_len);
+  if (!model.ok()) return fail(model.status(), kExitUnusable);
+  LogInfo(absl::StrCat(options.model, ": ", (*model)->load_note(), "; digest ",
+                       (*model)->digest().ToHex()));
+  EngineOptions engine_options = options.engine;
+  engine_options.prefix_cache = !options.no_prefix_cache;
+  absl::StatusOr<std::unique_ptr<Engine>> engine =
+      Engine::Create(*std::move(model), engine_options);
+  if (!engine.ok()) return fail(engine.status(), code_of(engine.status()));
+  const EngineOptions& used = (*engine)->options();
+  LogInfo(absl::StrCat("at most ", used.max_num_seqs, " sequences and ",
+                       used.max_num_batched_tokens, " tokens a step, ", used.kv_cache_tokens,
+                       " tokens in the KV pool, ", used.max_model_len, " a sequence"));
+  return *std::move(engine);
+}
+
+std::string GuaranteeLevel(const DeviceInfo& device) {
+  return device.kind == "cpu" || device.kind == "reference" ? "portable" : "device";
+}
+
+}  // namespace isobit

@@ -1,0 +1,46 @@
+#ifndef ISOBIT_TOOLS_ISOBIT_MODEL_OPTIONS_H_
+#define ISOBIT_TOOLS_ISOBIT_MODEL_OPTIONS_H_
+
+// The options that every command shares: which model, on which device, with how much of everything.
+
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/statusor.h"
+#include "kernels/backends.h"
+#include "runtime/engine/engine.h"
+#include "tools/isobit/command.h"
+
+namespace isobit {
+
+struct ModelOptions {
+  std::string model;
+  std::string device = "cpu";
+  CpuOptions cpu;
+  bool no_prefix_cache = false;
+  bool enforce_eager = false;  // of CUDA: kernels one by one instead of a recorded graph
+  EngineOptions engine;
+  std::string log_level = "warn";
+  std::string log_file;
+};
+
+void AddModelOptions(CLI::App& command, ModelOptions& options);
+
+// The backend of --device. InvalidArgument if --cpu-instructions asks for what the processor does
+// not have; Unimplemented if this build or machine has no such device.
+absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options);
+
+// Sets up the log, loads the model and starts the engine. On an error it is logged, the result is
+// null and `exit_code` says how to end.
+std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_code);
+
+// The same without a model.
+ExitCode SetUpLog(const ModelOptions& options);
+
+// "portable" or "device": see kernels/numerics/contract.md, guarantee levels.
+std::string GuaranteeLevel(const DeviceInfo& device);
+
+}  // namespace isobit
+
+#endif  // ISOBIT_TOOLS_ISOBIT_MODEL_OPTIONS_H_
