@@ -1,11 +1,270 @@
 #include "invariance/check.h"
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "invariance/comparison.h"
+#include "invariance/outcome.h"
+#include "invariance/random.h"
+#include "invariance/schedule.h"
+#include "invariance/variations.h"
+#include "invariance/workload.h"
+#include "runtime/engine/engine_core.h"
+#include "runtime/model/model.h"
 
 namespace isobit {
+namespace {
 
-bool CheckReport::ok() const {
-  return !rows.empty() && std::ranges::all_of(rows, &CheckRow::ok);
+// A prompt that needs attention's second split of 1024 keys.
+constexpr int64_t kLongPrompt = 1060;
+
+class Checker {
+ public:
+  Checker(const std::string& path, const BackendFactory& make_backend, const CheckOptions& options)
+      : path_(path), make_backend_(make_backend), options_(options) {}
+
+  absl::StatusOr<CheckReport> Run() {
+    if (absl::Status s = Load(0); !s.ok()) return s;
+    if (absl::Status s = Prepare(); !s.ok()) return s;
+    if (absl::Status s = RunAlone(); !s.ok()) return s;
+    for (const Variation& variation : MakeVariations(base_, longest_, options_.full)) {
+      if (absl::Status s = RunVariation(variation); !s.ok()) return s;
+    }
+    if (absl::Status s = RunScoring(); !s.ok()) return s;
+    if (absl::Status s = RunLongPrompt(); !s.ok()) return s;
+    for (int threads : options_.thread_counts) {
+      if (absl::Status s = Load(threads); !s.ok()) return s;
+      const Variation together = {
+          .name = absl::StrCat(threads, threads == 1 ? " thread" : " threads"), .engine = base_};
+      if (absl::Status s = RunVariation(together); !s.ok()) return s;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  absl::Status Load(int threads) {
+    model_.reset();  // one at a time: a model may fill the memory
+    auto backend = make_backend_(threads);
+    if (!backend.ok()) return backend.status();
+    auto model = Model::Load(path_, *std::move(backend));
+    if (!model.ok()) return model.status();
+    model_ = *std::move(model);
+    return absl::OkStatus();
+  }
+
+  absl::Status Prepare() {
+    const WorkloadSize size =
+        options_.full ? WorkloadSize{.output = 48, .long_prompt = 300, .lengths = 10, .shared = 200}
+                      : WorkloadSize{};
+    auto requests = MakeWorkload(*model_, size);
+    if (!requests.ok()) return requests.status();
+    requests_ = *std::move(requests);
+    base_.prefix_cache = false;
+    base_.max_num_seqs = 64;
+    for (const PreparedRequest& r : requests_) {
+      const auto tokens = static_cast<int64_t>(r.prompt.size()) + r.sampling.max_tokens;
+      longest_ = std::max(longest_, tokens);
+      // In the largest pages that are tried, and as much again for company.
+      base_.kv_cache_tokens += 2 * r.sampling.n * (tokens + kLargestPage);
+    }
+    return absl::OkStatus();
+  }
+
+  // Creates an engine, lets `body` use it, and takes the model back.
+  template <typename F>
+  absl::Status WithEngine(const EngineOptions& engine_options, F&& body) {
+    auto engine = EngineCore::Create(std::move(model_), engine_options);
+    if (!engine.ok()) return engine.status();
+    body(**engine);
+    model_ = EngineCore::TakeModel(*std::move(engine));
+    return absl::OkStatus();
+  }
+
+  // One after the other; the first run is what all others are compared with.
+  absl::Status RunAlone() {
+    const auto start = Clock::now();
+    EngineOptions one = base_;
+    one.max_num_seqs = 1;
+    Comparison comparison;
+    for (int run = 0; run < 2; ++run) {
+      absl::Status status = WithEngine(one, [&](EngineCore& engine) {
+        for (size_t k = 0; k < requests_.size(); ++k) {
+          const size_t i = run == 0 ? k : requests_.size() - 1 - k;
+          auto outcomes = RunSchedule(engine, {{.request = requests_[i]}});
+          if (!outcomes.ok()) {
+            comparison.Fail(std::string(outcomes.status().message()));
+            return;
+          }
+          if (run == 0) {
+            alone_.push_back(std::move((*outcomes)[0]));
+          } else {
+            CompareOutcomes(alone_[i], (*outcomes)[0], CompareScope::kAll, &comparison);
+          }
+        }
+      });
+      if (!status.ok()) return status;
+    }
+    alone_.resize(requests_.size());
+    AddRow("alone, twice", comparison, start);
+    return absl::OkStatus();
+  }
+
+  absl::Status RunVariation(const Variation& v) {
+    const auto start = Clock::now();
+    Comparison comparison;
+    EngineStats stats;
+    absl::Status status = WithEngine(v.engine, [&](EngineCore& engine) {
+      const std::vector<size_t> order = Order(v);
+      for (int run = 0; run < v.runs; ++run) {
+        auto outcomes = RunSchedule(engine, Arrange(v, order, engine.model()),
+                                    {.poison_free_pages = v.poison_free_pages});
+        if (!outcomes.ok()) {
+          comparison.Fail(std::string(outcomes.status().message()));
+          return;
+        }
+        for (size_t k = 0; k < order.size(); ++k) {
+          CompareOutcomes(alone_[order[k]], (*outcomes)[k],
+                          v.ask_logprobs ? CompareScope::kAll : CompareScope::kShared, &comparison);
+        }
+      }
+      stats = engine.Stats();
+    });
+    if (!status.ok()) return status;
+    if (v.expect_preemption && stats.preemptions == 0) comparison.Fail("no preemption happened");
+    if (v.expect_cached && stats.cached_tokens == 0) comparison.Fail("the prefix cache had no hit");
+    AddRow(v.name, comparison, start);
+    return absl::OkStatus();
+  }
+
+  std::vector<size_t> Order(const Variation& v) const {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < requests_.size(); ++i) order.push_back(i);
+    if (v.shuffle_seed != 0) {
+      SplitMix random(v.shuffle_seed);
+      Shuffle(random, order);
+    }
+    return order;
+  }
+
+  // The requests in this order, then noise, which arrives between them.
+  std::vector<ScheduledRequest> Arrange(const Variation& v, const std::vector<size_t>& order,
+                                        const Model& model) const {
+    std::vector<ScheduledRequest> scheduled;
+    for (size_t k = 0; k < order.size(); ++k) {
+      ScheduledRequest s = {.request = requests_[order[k]],
+                            .arrive_at_step = static_cast<int64_t>(k) * v.steps_between};
+      if (!v.ask_logprobs) {
+        s.request.sampling.logprobs.reset();
+        s.request.sampling.prompt_logprobs.reset();
+      }
+      scheduled.push_back(std::move(s));
+    }
+    SplitMix random(17);
+    for (PreparedRequest& noise : MakeNoise(model, 18, v.noise, v.longest_noise)) {
+      ScheduledRequest s = {
+          .request = std::move(noise), .arrive_at_step = random.Below(8), .record_logits = false};
+      if (v.cancel_noise) {
+        s.request.sampling.max_tokens = std::min<int64_t>(64, model.max_positions() / 4 + 1);
+        s.cancel_at_step = s.arrive_at_step + 1 + random.Below(6);
+      }
+      scheduled.push_back(std::move(s));
+    }
+    return scheduled;
+  }
+
+  // What was decoded token by token, computed again in one prefill.
+  absl::Status RunScoring() {
+    const auto start = Clock::now();
+    std::vector<ScheduledRequest> scoring;
+    std::vector<std::pair<size_t, int>> of;  // request and choice
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i].sampling.logprobs_mode != LogProbsMode::kRaw) continue;
+      if (alone_[i].completion.choices.empty()) continue;
+      for (int choice = 0; choice < requests_[i].sampling.n; ++choice) {
+        scoring.push_back({.request = MakeScoring(requests_[i], alone_[i], choice)});
+        of.emplace_back(i, choice);
+      }
+    }
+    Comparison comparison;
+    absl::Status status = WithEngine(base_, [&](EngineCore& engine) {
+      auto scored = RunSchedule(engine, std::move(scoring));
+      if (!scored.ok()) {
+        comparison.Fail(std::string(scored.status().message()));
+        return;
+      }
+      for (size_t k = 0; k < of.size(); ++k) {
+        CompareDecodedWithScored(alone_[of[k].first], of[k].second, (*scored)[k], &comparison);
+      }
+    });
+    if (!status.ok()) return status;
+    AddRow("scored = decoded", comparison, start);
+    return absl::OkStatus();
+  }
+
+  // Whole and alone against chunks beside decoding neighbours.
+  absl::Status RunLongPrompt() {
+    if (model_->max_positions() < kLongPrompt + 8) return absl::OkStatus();
+    const auto start = Clock::now();
+    const PreparedRequest request = MakeLongPrompt(*model_, kLongPrompt, 4);
+    Comparison comparison;
+    Outcome whole;
+    for (bool beside : {false, true}) {
+      EngineOptions engine_options = base_;
+      engine_options.kv_cache_tokens += 2 * kLongPrompt;
+      engine_options.max_num_batched_tokens = beside ? 100 : 2 * kLongPrompt;
+      absl::Status status = WithEngine(engine_options, [&](EngineCore& engine) {
+        std::vector<ScheduledRequest> scheduled = {{.request = request}};
+        if (beside) {
+          for (PreparedRequest& noise : MakeNoise(engine.model(), 19, 6, 20)) {
+            scheduled.push_back({.request = std::move(noise), .record_logits = false});
+          }
+          std::swap(scheduled.front(), scheduled.back());
+        }
+        auto outcomes = RunSchedule(engine, std::move(scheduled));
+        if (!outcomes.ok()) {
+          comparison.Fail(std::string(outcomes.status().message()));
+        } else if (!beside) {
+          whole = std::move(outcomes->back());
+        } else {
+          CompareOutcomes(whole, outcomes->back(), CompareScope::kAll, &comparison);
+        }
+      });
+      if (!status.ok()) return status;
+    }
+    AddRow(absl::StrCat(kLongPrompt, " tokens, in chunks beside others"), comparison, start);
+    return absl::OkStatus();
+  }
+
+  using Clock = std::chrono::steady_clock;
+
+  void AddRow(const std::string& name, const Comparison& comparison, Clock::time_point start) {
+    CheckRow row = {.name = name,
+                    .compared = comparison.compared(),
+                    .first_difference = comparison.Describe(),
+                    .seconds = std::chrono::duration<double>(Clock::now() - start).count()};
+    if (options_.on_row) options_.on_row(row);
+    report_.rows.push_back(std::move(row));
+  }
+
+  const std::string path_;
+  const BackendFactory& make_backend_;
+  const CheckOptions& options_;
+  std::unique_ptr<Model> model_;
+  std::vector<PreparedRequest> requests_;
+  EngineOptions base_;
+  int64_t longest_ = 0;  // prompt and output of the longest request
+  std::vector<Outcome> alone_;
+  CheckReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<CheckReport> CheckModel(const std::string& model_path,
+                                       const BackendFactory& make_backend,
+                                       const CheckOptions& options) {
+  return Checker(model_path, make_backend, options).Run();
 }
 
 }  // namespace isobit

@@ -8,46 +8,27 @@
 //
 // Not thread-safe: one check at a time uses its backends.
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "invariance/report.h"
 #include "kernels/ops.h"
 
 namespace isobit {
-
-// One way of running the requests.
-struct CheckRow {
-  std::string name;      // "7 at once"
-  int64_t compared = 0;  // values compared with the run alone: ids, log-probabilities, logits
-  std::string first_difference;  // empty: none. Else where (request, choice, position, logit), both
-                                 // values, ULPs between them and how many values differ; or why the
-                                 // row shows nothing ("no preemption happened")
-  double seconds = 0;
-
-  // A row that compared nothing has not passed.
-  bool ok() const { return first_difference.empty() && compared > 0; }
-};
-
-struct CheckReport {
-  std::vector<CheckRow> rows;
-  bool ok() const;  // false if a row is not, or if there is none
-};
 
 // Makes a backend with this many threads (0: its own choice). Called several times; one backend is
 // alive at a time.
 using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(int threads)>;
 
 struct CheckOptions {
-  // Longer prompts and outputs, every row of the sweep. Otherwise a minute or so on a small model.
+  // Longer prompts and outputs, and more rows. Otherwise about a minute on a small model.
   bool full = false;
   // Thread counts to try; empty where they have no meaning (a GPU).
   std::vector<int> thread_counts = {1, 2, 3, 5};
-  // Called when a row is done, for a table that grows while one waits.
-  std::function<void(const CheckRow&)> on_row = nullptr;
+  CheckRowCallback on_row = nullptr;
 };
 
 // Loads the model and runs all rows. A difference is not an error: it stands in its row. An error

@@ -28,6 +28,13 @@ EngineCore::EngineCore(std::unique_ptr<Model> model, const EngineOptions& option
 
 EngineCore::~EngineCore() { FailAll(absl::CancelledError("the engine is shutting down")); }
 
+std::unique_ptr<Model> EngineCore::TakeModel(std::unique_ptr<EngineCore> engine) {
+  engine->FailAll(absl::CancelledError("the engine is shutting down"));
+  std::unique_ptr<Model> model = std::move(engine->model_);
+  engine.reset();  // before the model goes anywhere: its backend holds the engine's memory
+  return model;
+}
+
 // ---- Requests in
 
 void EngineCore::Add(PreparedRequest request) {
@@ -376,6 +383,10 @@ void EngineCore::FailAll(const absl::Status& status) {
     ended_.push_back(handle);
   }
   EndRequests();
+}
+
+void EngineCore::FillBlankPages(Bf16 value) {
+  model_->backend().FillPages(*cache_, pool_->blank(), value);
 }
 
 EngineStats EngineCore::Stats() const {

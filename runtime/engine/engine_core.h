@@ -41,6 +41,8 @@ class EngineCore {
   static absl::StatusOr<std::unique_ptr<EngineCore>> Create(std::unique_ptr<Model> model,
                                                             const EngineOptions& options);
   ~EngineCore();
+  // Ends an engine and gives back its model, to be run with other options.
+  static std::unique_ptr<Model> TakeModel(std::unique_ptr<EngineCore> engine);
 
   // OK, or why a prompt of this many tokens can't be run with these parameters. Thread-safe.
   absl::Status CheckFits(int64_t prompt_tokens, const SamplingParams& params) const;
@@ -58,6 +60,8 @@ class EngineCore {
 
   EngineStats Stats() const;
   absl::Status CheckIntegrity() const;
+  // Fills the memory of all pages that hold nothing: a proof that it can't matter fills it with NaN.
+  void FillBlankPages(Bf16 value);
   const Model& model() const { return *model_; }
   const EngineOptions& options() const { return options_; }
 

@@ -38,6 +38,7 @@ class PagePool {
   int64_t in_use() const { return pages() - available(); }
   int32_t holders(int32_t page) const { return pages_[static_cast<size_t>(page)].holders; }
   int64_t cached() const { return static_cast<int64_t>(cached_.size()); }
+  std::span<const int32_t> blank() const { return blank_; }  // pages that hold nothing
 
   // The pages that hold the longest published prefix of `tokens`. Changes nothing.
   std::vector<int32_t> Find(std::span<const int32_t> tokens) const;

@@ -1,0 +1,40 @@
+#ifndef ISOBIT_INVARIANCE_SCHEDULE_H_
+#define ISOBIT_INVARIANCE_SCHEDULE_H_
+
+// Runs requests through an engine, step by step, with arrivals and cancellations at chosen steps,
+// and records everything that comes of them. No clock and no thread: the same schedule is the same
+// run.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "invariance/outcome.h"
+#include "runtime/engine/engine_core.h"
+
+namespace isobit {
+
+struct ScheduledRequest {
+  PreparedRequest request;      // its handle and callbacks are set by the run
+  int64_t arrive_at_step = 0;   // steps run before; earlier if nothing else is left to do
+  int64_t cancel_at_step = -1;  // -1: never
+  bool record_logits = true;
+};
+
+struct ScheduleOptions {
+  // Before every step, memory of pages that hold nothing is filled with NaN.
+  bool poison_free_pages = false;
+  // After every step, the engine's pages and queues are checked.
+  bool check_integrity = true;
+};
+
+// Runs until every request has ended; one outcome a request, in their order. An error is the
+// engine's: a failed step or a broken invariant. REQUIRES: the engine has no other work.
+absl::StatusOr<std::vector<Outcome>> RunSchedule(EngineCore& engine,
+                                                 std::vector<ScheduledRequest> requests,
+                                                 const ScheduleOptions& options = {});
+
+}  // namespace isobit
+
+#endif  // ISOBIT_INVARIANCE_SCHEDULE_H_
