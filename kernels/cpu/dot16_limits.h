@@ -1,8 +1,8 @@
 #ifndef ISOBIT_KERNELS_CPU_DOT16_LIMITS_H_
 #define ISOBIT_KERNELS_CPU_DOT16_LIMITS_H_
 
-// When dot16_simd-inl.h gives the bits of dot16. Exponents are fp32's fields, bias 127; of a
-// product a b, field(a) + field(b) - 127.
+// When dot16_simd-inl.h gives the bits of dot16. Exponents are fields of fp32 (bias 127); that of a
+// product a b is field(a) + field(b) - 127.
 
 #include <algorithm>
 #include <bit>
@@ -13,38 +13,55 @@ namespace isobit {
 // Fraction bits that dot16 keeps below the largest exponent.
 inline constexpr int kAlignedBits = 25;
 
+// The search for the largest exponent starts here, so that every scale is a normal number.
+inline constexpr int kSearchFloor = 27;
+
 // Exponent bytes. Activations a and weights b are searched as kActivationTop - field(a) and
 // field(b) + kWeightOffset: their saturated difference is the exponent of the product. Inputs above
-// the limits, about 2^68 and 2^60, go the exact path; attention's p reach 2^66.
+// the limits, about 2^68 and 2^59, go the exact path; attention's p reach 2^66.
 inline constexpr int kWeightOffset = 68;
 inline constexpr int kActivationTop = 127 + kWeightOffset;
 inline constexpr int kMaxActivationExponent = kActivationTop;
-inline constexpr int kMaxWeightExponent = 255 - kWeightOffset;
+inline constexpr int kMaxWeightExponent = 254 - kWeightOffset;
 
-// Infinities and NaN.
+// The field of infinities and NaN.
 inline constexpr int kNonFiniteExponent = 255;
 
 // Sums of 16 products and C above this magnitude may have wrapped: |C| < 2^26 in units of the last
 // aligned bit.
 inline constexpr int32_t kMaxSafeSum = 0x7bffffff;
 
-// Whether no chain over `terms` products can leave fp32's range, given the largest exponents of the
-// activations and of the weights. Their product is below 2^(a + b + 2 - 254), a chain at most
-// `terms` times that, and an unscaled sum is 2^6 times the largest exponent.
-constexpr bool ExponentsAreSafe(int max_activation, int max_weight, int64_t terms) {
-  if (max_activation > kMaxActivationExponent || max_weight > kMaxWeightExponent) return false;
+// Exponent fields of a set of numbers, zeros left out; that of a subnormal counts as 1.
+struct ExponentRange {
+  int min = kNonFiniteExponent;
+  int max = 0;
+
+  void Include(const ExponentRange& other) {
+    min = std::min(min, other.min);
+    max = std::max(max, other.max);
+  }
+  bool finite() const { return max < kNonFiniteExponent; }
+};
+
+// Whether no chain over `terms` products of a and b can leave fp32's range. The products are below
+// 2^(a + b + 2 - 254), a chain at most `terms` times that, and an unscaled sum is 2^6 times the
+// largest exponent.
+constexpr bool ExponentsAreSafe(const ExponentRange& a, const ExponentRange& b, int64_t terms) {
+  if (a.max > kMaxActivationExponent || b.max > kMaxWeightExponent) return false;
   const int growth = std::bit_width(static_cast<uint64_t>(terms)) + 2 + 6;
-  return max_activation + max_weight - 127 + growth < kNonFiniteExponent;
+  return a.max + b.max - 127 + growth < kNonFiniteExponent;
 }
 
-// The smallest exponent that a chain may have aligned to.
-//  - 2^-100: scales and the last aligned bit are normal numbers, and what fp32 can't hold is below
-//    that bit.
-//  - A weight of field 0 (a zero, or a subnormal whose field counts as 1) is searched as if its
-//    exponent were that of the activation less 127, and the same the other way round: above those,
-//    the search was right.
-constexpr int MinSafeExponent(int max_activation, int max_weight) {
-  return std::max({27, max_activation - 125, max_weight - 125});
+// The smallest exponent that a chain over products of a and b may have aligned to; 0 if any will
+// do. Two things need it:
+//  - fp32 must hold, or put below the last aligned bit, every scaled term: 2^-99.
+//  - A zero is searched as if its field 0 were an exponent, and so is a subnormal weight, which
+//    counts as 1. Above what that can give, the search was right.
+// If no product but zero can be below that limit, a step below it has only zero products, its
+// accumulator is a multiple of the last aligned bit, and passes through whatever was found.
+constexpr int RequiredExponent(const ExponentRange& a, const ExponentRange& b) {
+  const int limit = std::max({kSearchFloor + 1, a.max - 125, b.max - 125});
+  return a.min + b.min - 127 >= limit ? 0 : limit;
 }
 
 }  // namespace isobit

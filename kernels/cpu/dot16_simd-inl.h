@@ -11,11 +11,9 @@
 // mode, which must be toward zero (rounding_mode.h). Every other operation is exact, so nothing
 // else depends on the mode.
 //
-// Where it holds. Callers keep inputs finite and below the limits of ActivationStep, and check what
-// a Guard has seen over a whole chain, once:
-//  - Exponents were at least MinSafeExponent(): then products and sums that fp32 can't hold are
-//    below the last bit kept, and exponents of zeros and subnormals, which are searched as if their
-//    field were all, were never the largest.
+// Where it holds. Callers see to it that ExponentsAreSafe(), and check what a guard has seen over a
+// whole chain, once (dot16_limits.h):
+//  - Exponents were at least RequiredExponent().
 //  - Sums did not wrap: 16 products and C can exceed an int32 if nearly all products are near the
 //    maximum. The wrapped sum is then still above kMaxSafeSum in magnitude.
 // A chain that fails is computed again by DotChain of kernels/numerics/dot16.h.
@@ -87,26 +85,13 @@ struct LaneGuard {
     max_sum[v] = hn::Max(max_sum[v], hn::BitCast(UintTag(), hn::Abs(sum)));
   }
   // Whether a lane of vector v failed: all ones in that lane.
-  HWY_INLINE Ints Failed(int v, int min_safe_exponent) const {
-    const auto low = hn::Lt(min_exponent[v], hn::Set(IntTag(), min_safe_exponent << 23));
+  HWY_INLINE Ints Failed(int v, int required_exponent) const {
+    const auto low = hn::Lt(min_exponent[v], hn::Set(IntTag(), required_exponent << 23));
     // Sums are compared as signed numbers: a magnitude of 2^31 is negative, and unsafe.
     const auto sum = hn::BitCast(IntTag(), max_sum[v]);
     const auto wrapped =
         hn::Or(hn::Gt(sum, hn::Set(IntTag(), kMaxSafeSum)), hn::Lt(sum, hn::Zero(IntTag())));
     return hn::VecFromMask(IntTag(), hn::Or(low, wrapped));
-  }
-};
-
-// Keeps the smallest exponent of any chain. For inputs whose sums can't wrap.
-struct ExponentGuard {
-  Ints min_exponent;
-
-  HWY_INLINE ExponentGuard()
-      : min_exponent(hn::Set(IntTag(), static_cast<int32_t>(kExponentMask))) {}
-
-  HWY_INLINE void Note(int, Ints exponent, Ints) { min_exponent = hn::Min(min_exponent, exponent); }
-  HWY_INLINE bool Failed(int min_safe_exponent) const {
-    return hn::GetLane(hn::MinOfLanes(IntTag(), min_exponent)) < min_safe_exponent << 23;
   }
 };
 

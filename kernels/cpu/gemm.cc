@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/activation_step.h"
 #include "kernels/cpu/dot16_limits.h"
 #include "kernels/cpu/gemm_epilogue.h"
 #include "kernels/cpu/gemm_kernel.h"
@@ -25,9 +26,9 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A row in the form of the one-row kernel.
 struct PreparedRow {
-  RowInfo info;
+  ExponentRange exponents;
   GrowingArray<ActivationStep> steps;
-  GrowingArray<uint8_t> live;
+  GrowingArray<StepKind> kinds;
 };
 
 struct WorkerScratch {
@@ -41,9 +42,10 @@ struct GemmScratch {
   explicit GemmScratch(int workers) : worker(static_cast<size_t>(workers)) {}
 
   PreparedRow row;
-  std::vector<RowInfo> info;
-  GrowingArray<ActivationStep> steps;  // [rows][steps], in the form of the tile kernel
-  GrowingArray<uint8_t> live;          // [rows][steps]
+  // Rows in the form of the tile kernel.
+  GrowingArray<ExponentRange> exponents;  // [rows]
+  GrowingArray<ActivationStep> steps;     // [rows][steps]
+  GrowingArray<StepKind> kinds;           // [rows][steps]
   std::vector<WorkerScratch> worker;
 };
 
@@ -55,42 +57,40 @@ struct GemmJob {
       : op(gemm),
         weight(static_cast<const PackedWeight&>(*gemm.weight)),
         context(ctx),
+        prepare_row(SelectPrepareRow(ctx)),
         kernels(SelectGemmKernels(ctx)),
         epilogue(SelectGemmEpilogue(ctx, gemm.epilogue)),
         steps(weight.padded_cols() / kDotTerms) {}
 
   const Bf16* Row(int64_t row) const { return op.x + row * weight.cols(); }
-  bool FastPathSafe(const RowInfo& row, const PackedWeight::PanelInfo& panel) const {
-    return ExponentsAreSafe(row.max_exponent, panel.max_exponent, weight.padded_cols());
-  }
 
   const Gemm& op;
   const PackedWeight& weight;
   CpuContext& context;
+  const PrepareRowFunction prepare_row;
   const GemmKernels kernels;
   const GemmEpilogue epilogue;
   const int64_t steps;
 };
 
 void PrepareForRowKernel(const GemmJob& job, int64_t row, PreparedRow& prepared) {
-  ActivationStep* steps = prepared.steps.Grow(job.steps);
-  uint8_t* live = prepared.live.Grow(job.steps);
-  prepared.info =
-      job.kernels.prepare_row(job.Row(row), job.weight.cols(), ActivationForm::kRow, steps, live);
+  prepared.exponents =
+      job.prepare_row(job.Row(row), job.weight.cols(), ActivationForm::kRow,
+                      prepared.steps.Grow(job.steps), prepared.kinds.Grow(job.steps));
 }
 
 // The 32 outputs of one row and one panel: by the kernel, then literally where it can't answer.
 // Returns whether any had to be computed literally.
 bool ComputeRow(const GemmJob& job, int64_t row, int64_t panel, const PreparedRow& prepared,
                 float* out) {
-  const PackedWeight::PanelInfo& info = job.weight.Info(panel);
+  const ExponentRange& weight_exponents = job.weight.Exponents(panel);
   const Bf16* weights = job.weight.Panel(panel);
   uint32_t unsafe = ~uint32_t{0};
-  if (job.FastPathSafe(prepared.info, info)) {
-    const int min_exponent = MinSafeExponent(prepared.info.max_exponent, info.max_exponent);
+  if (ExponentsAreSafe(prepared.exponents, weight_exponents, job.weight.cols())) {
+    const int required = RequiredExponent(prepared.exponents, weight_exponents);
     const ScopedRoundTowardZero toward_zero;
-    unsafe = job.kernels.row(weights, info.zero_lanes, job.steps, prepared.steps.data(),
-                             prepared.live.data(), min_exponent, out);
+    unsafe = job.kernels.row(weights, job.steps, prepared.steps.data(), prepared.kinds.data(),
+                             required, out);
   }
   for (uint32_t left = unsafe; left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
@@ -114,76 +114,83 @@ void RunOneRow(const GemmJob& job, GemmScratch& scratch) {
   });
 }
 
-// Rows [begin, begin + rows) against panels 2 * pair and 2 * pair + 1. Row `begin` stands at
-// `first` in the prepared rows.
-void RunTile(const GemmJob& job, GemmScratch& scratch, int64_t begin, int64_t first, int rows,
+// Rows of the operation that were prepared at once; row `begin` is the first.
+struct RowRange {
+  int64_t begin;
+  int64_t end;
+};
+
+void PrepareRows(const GemmJob& job, RowRange pass, GemmScratch& scratch) {
+  const int64_t rows = pass.end - pass.begin;
+  ExponentRange* exponents = scratch.exponents.Grow(rows);
+  ActivationStep* steps = scratch.steps.Grow(rows * job.steps);
+  StepKind* kinds = scratch.kinds.Grow(rows * job.steps);
+  job.context.pool.ParallelFor(CeilDiv(rows, kTileRows), [&](int64_t block, int) {
+    for (int64_t r = block * kTileRows; r < std::min((block + 1) * kTileRows, rows); ++r) {
+      exponents[r] =
+          job.prepare_row(job.Row(pass.begin + r), job.weight.cols(), ActivationForm::kTile,
+                          steps + r * job.steps, kinds + r * job.steps);
+    }
+  });
+}
+
+// Prepared rows [first, first + rows) against two panels. Returns false if the result can't be
+// used; rows that are not finite are zeros.
+bool ComputeTile(const GemmJob& job, const GemmScratch& scratch, int64_t first, int rows,
+                 const int64_t (&panels)[2], float* out) {
+  ExponentRange activations;
+  for (int r = 0; r < rows; ++r) {
+    const ExponentRange& row = scratch.exponents.data()[first + r];
+    if (row.finite()) activations.Include(row);
+  }
+  ExponentRange weights = job.weight.Exponents(panels[0]);
+  weights.Include(job.weight.Exponents(panels[1]));
+  if (!ExponentsAreSafe(activations, weights, job.weight.cols())) return false;
+
+  GemmTile tile;
+  tile.panel[0] = job.weight.Panel(panels[0]);
+  tile.panel[1] = job.weight.Panel(panels[1]);
+  tile.steps = job.steps;
+  tile.rows = rows;
+  tile.activations = scratch.steps.data() + first * job.steps;
+  tile.kinds = scratch.kinds.data() + first * job.steps;
+  TileCheck check;
+  {
+    const ScopedRoundTowardZero toward_zero;
+    check = job.kernels.tile(tile, out);
+  }
+  return !check.wrapped && check.min_exponent >= RequiredExponent(activations, weights);
+}
+
+// Rows [first, first + rows) of a pass against panels 2 * pair and 2 * pair + 1.
+void RunTile(const GemmJob& job, const GemmScratch& scratch, RowRange pass, int64_t first, int rows,
              int64_t pair, WorkerScratch& worker) {
   // A last panel without a partner is computed twice.
   const int64_t panels[2] = {2 * pair, std::min(2 * pair + 1, job.weight.panels() - 1)};
-  const bool both = panels[1] != panels[0];
-  const RowInfo* info = scratch.info.data() + first;
-  const PackedWeight::PanelInfo& p = job.weight.Info(panels[0]);
-  const PackedWeight::PanelInfo& q = job.weight.Info(panels[1]);
-  PackedWeight::PanelInfo weights;
-  weights.max_exponent = std::max(p.max_exponent, q.max_exponent);
-
-  int max_activation = 0;
-  for (int r = 0; r < rows; ++r) {
-    if (info[r].max_exponent != kNonFiniteExponent) {
-      max_activation = std::max(max_activation, info[r].max_exponent);
-    }
-  }
-  bool tile_ok = ExponentsAreSafe(max_activation, weights.max_exponent, job.weight.padded_cols());
-  if (tile_ok) {
-    GemmTile tile;
-    tile.panel[0] = job.weight.Panel(panels[0]);
-    tile.panel[1] = job.weight.Panel(panels[1]);
-    tile.zero_lanes[0] = p.zero_lanes;
-    tile.zero_lanes[1] = q.zero_lanes;
-    tile.steps = job.steps;
-    tile.rows = rows;
-    tile.activations = scratch.steps.data() + first * job.steps;
-    tile.live = scratch.live.data() + first * job.steps;
-    tile.min_safe_exponent = MinSafeExponent(max_activation, weights.max_exponent);
-    const ScopedRoundTowardZero toward_zero;
-    tile_ok = job.kernels.tile(tile, worker.out.data());
-  }
+  const int distinct = panels[0] == panels[1] ? 1 : 2;
+  const bool tile_ok = ComputeTile(job, scratch, first, rows, panels, worker.out.data());
   bool exact = false;
   for (int r = 0; r < rows; ++r) {
-    float* out = worker.out.data() + r * kTileLanes;
-    if (!tile_ok || info[r].max_exponent == kNonFiniteExponent || info[r].may_wrap) {
-      PrepareForRowKernel(job, begin + r, worker.row);
-      exact |= ComputeRow(job, begin + r, panels[0], worker.row, out);
-      if (both) exact |= ComputeRow(job, begin + r, panels[1], worker.row, out + kPanelLanes);
+    const int64_t row = pass.begin + first + r;
+    const bool row_ok = tile_ok && scratch.exponents.data()[first + r].finite();
+    if (!row_ok) PrepareForRowKernel(job, row, worker.row);
+    for (int i = 0; i < distinct; ++i) {
+      float* out = worker.out.data() + r * kTileLanes + i * kPanelLanes;
+      if (!row_ok) exact |= ComputeRow(job, row, panels[i], worker.row, out);
+      job.epilogue(job.op, row, panels[i], out);
     }
-    job.epilogue(job.op, begin + r, panels[0], out);
-    if (both) job.epilogue(job.op, begin + r, panels[1], out + kPanelLanes);
   }
   CountTile(job, exact);
 }
 
-// Rows [begin, end), at most kRowsPerPass.
-void RunRows(const GemmJob& job, GemmScratch& scratch, int64_t begin, int64_t end) {
-  const int64_t rows = end - begin;
-  ActivationStep* steps = scratch.steps.Grow(rows * job.steps);
-  uint8_t* live = scratch.live.Grow(rows * job.steps);
-  scratch.info.resize(std::max(scratch.info.size(), static_cast<size_t>(rows)));
-  job.context.pool.ParallelFor(CeilDiv(rows, kTileRows), [&](int64_t block, int) {
-    for (int64_t r = block * kTileRows; r < std::min((block + 1) * kTileRows, rows); ++r) {
-      uint8_t* row_live = live + r * job.steps;
-      RowInfo& info = scratch.info[static_cast<size_t>(r)];
-      info = job.kernels.prepare_row(job.Row(begin + r), job.weight.cols(), ActivationForm::kTile,
-                                     steps + r * job.steps, row_live);
-      // What is not finite is left to ComputeRow and must not disturb the rest of its tile.
-      if (info.max_exponent == kNonFiniteExponent) std::fill(row_live, row_live + job.steps, 0);
-    }
-  });
-
+void RunRows(const GemmJob& job, RowRange pass, GemmScratch& scratch) {
+  PrepareRows(job, pass, scratch);
+  const int64_t rows = pass.end - pass.begin;
   const int64_t pairs = CeilDiv(job.weight.panels(), 2);
   job.context.pool.ParallelFor(CeilDiv(rows, kTileRows) * pairs, [&](int64_t task, int worker) {
     const int64_t first = task / pairs * kTileRows;
     const int count = static_cast<int>(std::min<int64_t>(kTileRows, rows - first));
-    RunTile(job, scratch, begin + first, first, count, task % pairs,
+    RunTile(job, scratch, pass, first, count, task % pairs,
             scratch.worker[static_cast<size_t>(worker)]);
   });
 }
@@ -200,7 +207,7 @@ void GemmRunner::Run(const Gemm& op) {
   const GemmJob job(op, context_);
   if (op.rows == 1) return RunOneRow(job, *scratch_);
   for (int64_t begin = 0; begin < op.rows; begin += kRowsPerPass) {
-    RunRows(job, *scratch_, begin, std::min(begin + kRowsPerPass, op.rows));
+    RunRows(job, {begin, std::min(begin + kRowsPerPass, op.rows)}, *scratch_);
   }
 }
 

@@ -48,7 +48,7 @@ PackedWeight::PackedWeight(int64_t rows, int64_t cols, WeightLayout layout, int6
                            std::unique_ptr<Buffer> memory)
     : Weight(rows, cols, layout),
       padded_cols_(CeilDiv(cols, kDotTerms) * kDotTerms),
-      info_(static_cast<size_t>(panels)),
+      exponents_(static_cast<size_t>(panels)),
       memory_(std::move(memory)) {}
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> PackedWeight::Load(
@@ -125,25 +125,21 @@ void PackedWeight::FinishPanel(int64_t panel) {
   std::fill(elements + cols() * kPanelLanes, elements + padded_cols_ * kPanelLanes, Bf16{0});
   for (int lane = 0; lane < kPanelLanes; ++lane) {
     if (RowOf(panel, lane) >= 0) continue;
-    for (int64_t k = 0; k < cols(); ++k) elements[k * kPanelLanes + LaneElement(lane)] = Bf16{0};
+    for (int64_t k = 0; k < cols(); ++k) elements[k * kPanelLanes + LaneElement(lane)] = kOneBf16;
   }
 
-  std::array<uint16_t, kPanelLanes> magnitude_or{};
+  // Less 1, zeros are the largest of all, so that they don't count as the smallest.
+  uint16_t smallest_less_1 = 0xffff;
   uint16_t largest = 0;
-  for (int64_t k = 0; k < cols(); ++k) {
-    for (int i = 0; i < kPanelLanes; ++i) {
-      const uint16_t magnitude = elements[k * kPanelLanes + i].bits & 0x7fff;
-      magnitude_or[static_cast<size_t>(i)] |= magnitude;
-      largest = std::max(largest, magnitude);
-    }
+  for (int64_t i = 0; i < cols() * kPanelLanes; ++i) {
+    const uint16_t magnitude = elements[i].bits & 0x7fff;
+    largest = std::max(largest, magnitude);
+    smallest_less_1 = std::min(smallest_less_1, static_cast<uint16_t>(magnitude - 1));
   }
-  PanelInfo& info = info_[static_cast<size_t>(panel)];
-  info.max_exponent = static_cast<uint8_t>(largest >> 7);
-  for (int lane = 0; lane < kPanelLanes; ++lane) {
-    if (magnitude_or[static_cast<size_t>(LaneElement(lane))] == 0) {
-      info.zero_lanes |= uint32_t{1} << lane;
-    }
-  }
+  if (largest == 0) return;
+  ExponentRange& range = exponents_[static_cast<size_t>(panel)];
+  range.min = std::max(1, (smallest_less_1 + 1) >> 7);
+  range.max = std::max(1, largest >> 7);
 }
 
 void PackedWeight::CopyRow(int64_t row, Bf16* out) const {

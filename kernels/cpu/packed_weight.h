@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/cpu/dot16_limits.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/ops.h"
@@ -22,8 +23,8 @@ inline constexpr int kPanelLanes = 32;
 // Panels of 32 outputs, each [padded_cols][32] with lane l at element 2 * (l % 16) + l / 16. So a
 // vector of 16-bit elements splits with one shift and one mask into two vectors of fp32, of lanes
 // below 16 and of lanes from 16 on, both in order, whatever the length of a vector is. K is padded
-// to a multiple of 16 with zeros, which are neutral in dot16; so are missing outputs of the last
-// panel.
+// to a multiple of 16 with zeros, which are neutral in dot16. Missing outputs of the last panel are
+// ones, whose results nobody reads and which never need the exact path.
 //
 // Of kConcatenated, panel p holds rows [32 p, 32 p + 32). Of kGateUp, its lanes below 16 are gate
 // rows [16 p, 16 p + 16) and the others the up rows of the same numbers.
@@ -31,22 +32,18 @@ inline constexpr int kPanelLanes = 32;
 // Thread safety: immutable after Load.
 class PackedWeight final : public Weight {
  public:
-  // What a kernel must know of a panel to take its fast path.
-  struct PanelInfo {
-    uint32_t zero_lanes = 0;   // bit l: all weights of lane l are 0, or the lane is padding
-    uint8_t max_exponent = 0;  // largest exponent field; 255: the panel has an infinity or a NaN
-  };
-
   // Reads and packs all parts on `pool`. InvalidArgument or ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<PackedWeight>> Load(std::span<const MatrixSource> parts,
                                                             WeightLayout layout, ThreadPool& pool);
 
-  int64_t panels() const { return static_cast<int64_t>(info_.size()); }
+  int64_t panels() const { return static_cast<int64_t>(exponents_.size()); }
   int64_t padded_cols() const { return padded_cols_; }
   const Bf16* Panel(int64_t panel) const {
     return memory_->As<Bf16>() + panel * padded_cols_ * kPanelLanes;
   }
-  const PanelInfo& Info(int64_t panel) const { return info_[static_cast<size_t>(panel)]; }
+  const ExponentRange& Exponents(int64_t panel) const {
+    return exponents_[static_cast<size_t>(panel)];
+  }
 
   // Element of lane l in each group of 32.
   static constexpr int LaneElement(int lane) { return 2 * (lane % 16) + lane / 16; }
@@ -70,11 +67,11 @@ class PackedWeight final : public Weight {
     return memory_->As<Bf16>() + panel * padded_cols_ * kPanelLanes;
   }
   void PackBlock(int64_t first_row, int64_t rows, const Bf16* block);
-  // Zeros the padding of a panel and notes what kernels must know of it.
+  // Fills the padding of a panel and notes its exponents.
   void FinishPanel(int64_t panel);
 
   int64_t padded_cols_;
-  std::vector<PanelInfo> info_;
+  std::vector<ExponentRange> exponents_;  // [panels]
   std::unique_ptr<Buffer> memory_;
 };
 
