@@ -98,7 +98,7 @@ void SampleRow::Sum(const CpuContext& context, int64_t slice) {
 int32_t SampleRow::Draw(const CpuContext& context) {
   if (greedy_) return seen().Greedy();
   const uint64_t bits = DrawBits(params_->seed, params_->sample_index, params_->position);
-  if (filtered_) return filter_.TokenAtWeight(DrawTarget(bits, filter_.total()));
+  if (filtered_) return filter_.TokenAtWeight(context, DrawTarget(bits, filter_.total()));
   return seen().TokenAtWeight(context, DrawTarget(bits, seen().total()));
 }
 
@@ -114,15 +114,15 @@ void SampleRow::Finish(const CpuContext& context) {
   sampled_->token = token;
   sampled_->logprob = LogProb(raw_.z(token), raw_.max(), raw_.total());
   if (params_->processed == 0) {
-    raw_.WriteTop(context, params_->top_count, /*leave_out_forbidden=*/false, top_);
+    raw_.WriteTop(context, raw_.total(), params_->top_count, /*leave_out_forbidden=*/false, top_);
     return;
   }
   const uint64_t total = filtered_ ? filter_.total() : seen().total();
   sampled_->processed_logprob = LogProb(seen().z(token), seen().max(), total);
   if (filtered_) {
-    filter_.WriteTop(seen(), params_->top_count, top_);
+    filter_.WriteTop(context, params_->top_count, top_);
   } else {
-    seen().WriteTop(context, params_->top_count, /*leave_out_forbidden=*/true, top_);
+    seen().WriteTop(context, total, params_->top_count, /*leave_out_forbidden=*/true, top_);
   }
 }
 

@@ -31,7 +31,7 @@ class ScoreRow {
     }
     logits_.FinishSum();
     op_->logprob[row_] = LogProb(logits_.z(op_->token[row_]), logits_.max(), logits_.total());
-    logits_.WriteTop(context, op_->top_count, /*leave_out_forbidden=*/false, top);
+    logits_.WriteTop(context, logits_.total(), op_->top_count, /*leave_out_forbidden=*/false, top);
   }
 
  private:

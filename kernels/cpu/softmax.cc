@@ -92,7 +92,7 @@ inline uint64_t ScalarWeight(float z, float m) {
   return ieee::Sub(z, m) < -28.0f ? 0 : SoftmaxWeight(z, m);
 }
 
-uint64_t SumWeights(const float* z, int64_t n, float m) {
+uint64_t SumWeights(const float* z, int64_t n, float m, float threshold) {
   const FloatTag df;
   const IntTag di;
   const int64_t lanes = hn::Lanes(df);
@@ -101,13 +101,17 @@ uint64_t SumWeights(const float* z, int64_t n, float m) {
   if constexpr (kFusedMulAdd) {
     constexpr int64_t kStepsWithoutOverflow = 127;  // low < 2^24 in a signed lane
     const auto maxima = hn::Set(df, m);
+    const auto thresholds = hn::Set(df, threshold);
+    const auto none = hn::Set(df, -std::numeric_limits<float>::infinity());
     const int64_t whole = n - n % lanes;
     while (i < whole) {
       const int64_t end = std::min(whole, i + kStepsWithoutOverflow * lanes);
       auto high = hn::Zero(di);
       auto low = hn::Zero(di);
       for (; i < end; i += lanes) {
-        const WeightParts parts = WeightsOf(hn::LoadU(df, z + i), maxima);
+        const auto v = hn::LoadU(df, z + i);
+        const auto counted = hn::IfThenElse(hn::Ge(v, thresholds), v, none);
+        const WeightParts parts = WeightsOf(counted, maxima);
         high = hn::Add(high, parts.high);
         low = hn::Add(low, parts.low);
       }
@@ -120,7 +124,9 @@ uint64_t SumWeights(const float* z, int64_t n, float m) {
       }
     }
   }
-  for (; i < n; ++i) sum += ScalarWeight(z[i], m);
+  for (; i < n; ++i) {
+    if (z[i] >= threshold) sum += ScalarWeight(z[i], m);
+  }
   return sum;
 }
 
@@ -145,20 +151,49 @@ void Weights(const float* z, int64_t n, float m, uint64_t* weight) {
   for (; i < n; ++i) weight[i] = ScalarWeight(z[i], m);
 }
 
-int64_t AtLeast(const float* z, int64_t n, float threshold, int32_t first, int32_t* tokens) {
+void AddBuckets(const float* z, int64_t n, float m, uint64_t* bucket_weight) {
   const FloatTag df;
   const IntTag di;
   const int64_t lanes = hn::Lanes(df);
-  const auto thresholds = hn::Set(df, threshold);
+  int64_t i = 0;
+  if constexpr (kFusedMulAdd) {
+    HWY_ALIGN int32_t high[hn::MaxLanes(IntTag())];
+    HWY_ALIGN int32_t low[hn::MaxLanes(IntTag())];
+    HWY_ALIGN int32_t bucket[hn::MaxLanes(IntTag())];
+    const auto maxima = hn::Set(df, m);
+    const auto last = hn::Set(df, static_cast<float>(kBuckets - 1));
+    for (; i + lanes <= n; i += lanes) {
+      const auto v = hn::LoadU(df, z + i);
+      const WeightParts parts = WeightsOf(v, maxima);
+      const auto steps = hn::Mul(hn::Sub(maxima, v), hn::Set(df, kBucketsPerUnit));
+      hn::Store(parts.high, di, high);
+      hn::Store(parts.low, di, low);
+      hn::Store(hn::ConvertTo(di, hn::Min(steps, last)), di, bucket);
+      for (int64_t l = 0; l < lanes; ++l) {
+        bucket_weight[bucket[l]] +=
+            (static_cast<uint64_t>(high[l]) << 24) + static_cast<uint64_t>(low[l]);
+      }
+    }
+  }
+  for (; i < n; ++i) bucket_weight[BucketOf(z[i], m)] += ScalarWeight(z[i], m);
+}
+
+int64_t Between(const float* z, int64_t n, float low, float high, int32_t first, int32_t* tokens) {
+  const FloatTag df;
+  const IntTag di;
+  const int64_t lanes = hn::Lanes(df);
+  const auto lows = hn::Set(df, low);
+  const auto highs = hn::Set(df, high);
   int64_t count = 0;
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto chosen = hn::Ge(hn::LoadU(df, z + i), thresholds);
+    const auto v = hn::LoadU(df, z + i);
+    const auto chosen = hn::RebindMask(di, hn::And(hn::Ge(v, lows), hn::Le(v, highs)));
     const auto numbers = hn::Iota(di, first + static_cast<int32_t>(i));
-    count += hn::CompressStore(numbers, hn::RebindMask(di, chosen), di, tokens + count);
+    count += hn::CompressStore(numbers, chosen, di, tokens + count);
   }
   for (; i < n; ++i) {
-    if (z[i] >= threshold) tokens[count++] = first + static_cast<int32_t>(i);
+    if (z[i] >= low && z[i] <= high) tokens[count++] = first + static_cast<int32_t>(i);
   }
   return count;
 }
@@ -174,7 +209,8 @@ HWY_EXPORT(Divide);
 HWY_EXPORT(Maxima);
 HWY_EXPORT(SumWeights);
 HWY_EXPORT(Weights);
-HWY_EXPORT(AtLeast);
+HWY_EXPORT(AddBuckets);
+HWY_EXPORT(Between);
 
 void ApplyTemperatureToRow(const CpuContext& context, const float* logits, int64_t n,
                            float temperature, float* z) {
@@ -185,17 +221,28 @@ bool BlockMaxima(const CpuContext& context, const float* z, int64_t n, float* bl
   return SelectKernel(HWY_DISPATCH_TABLE(Maxima), context)(z, n, block_max);
 }
 
-uint64_t SumOfWeights(const CpuContext& context, const float* z, int64_t n, float m) {
-  return SelectKernel(HWY_DISPATCH_TABLE(SumWeights), context)(z, n, m);
+uint64_t SumOfWeights(const CpuContext& context, const float* z, int64_t n, float m,
+                      float threshold) {
+  return SelectKernel(HWY_DISPATCH_TABLE(SumWeights), context)(z, n, m, threshold);
 }
 
 void WeightsOfRow(const CpuContext& context, const float* z, int64_t n, float m, uint64_t* weight) {
   SelectKernel(HWY_DISPATCH_TABLE(Weights), context)(z, n, m, weight);
 }
 
-int64_t TokensAtLeast(const CpuContext& context, const float* z, int64_t n, float threshold,
+int BucketOf(float z, float m) {
+  const float steps = ieee::Mul(ieee::Sub(m, z), kBucketsPerUnit);
+  return static_cast<int>(std::min(steps, static_cast<float>(kBuckets - 1)));
+}
+
+void AddToBuckets(const CpuContext& context, const float* z, int64_t n, float m,
+                  uint64_t* bucket_weight) {
+  SelectKernel(HWY_DISPATCH_TABLE(AddBuckets), context)(z, n, m, bucket_weight);
+}
+
+int64_t TokensBetween(const CpuContext& context, const float* z, int64_t n, float low, float high,
                       int32_t first, int32_t* tokens) {
-  return SelectKernel(HWY_DISPATCH_TABLE(AtLeast), context)(z, n, threshold, first, tokens);
+  return SelectKernel(HWY_DISPATCH_TABLE(Between), context)(z, n, low, high, first, tokens);
 }
 
 }  // namespace isobit

@@ -22,15 +22,27 @@ void ApplyTemperatureToRow(const CpuContext& context, const float* logits, int64
 // is NaN; the maxima then mean nothing.
 bool BlockMaxima(const CpuContext& context, const float* z, int64_t n, float* block_max);
 
-// Sum of SoftmaxWeight(z[i], m). REQUIRES: no NaN, z[i] <= m, m finite, n <= 2^23.
-uint64_t SumOfWeights(const CpuContext& context, const float* z, int64_t n, float m);
+// Sum of SoftmaxWeight(z[i], m) over all z[i] >= threshold. REQUIRES: no NaN, z[i] <= m, m finite,
+// n <= 2^23.
+uint64_t SumOfWeights(const CpuContext& context, const float* z, int64_t n, float m,
+                      float threshold);
 
 // weight[i] = SoftmaxWeight(z[i], m), under the same conditions.
 void WeightsOfRow(const CpuContext& context, const float* z, int64_t n, float m, uint64_t* weight);
 
-// Writes the numbers first + i of all z[i] >= threshold, ascending, and returns how many. `tokens`
-// has room for n + 16.
-int64_t TokensAtLeast(const CpuContext& context, const float* z, int64_t n, float threshold,
+// Where a token stands below the maximum. The bucket of a higher z is not higher, and the last one
+// holds no weight: exp(-511 / 16) < 2^-40.
+inline constexpr int kBuckets = 512;
+inline constexpr float kBucketsPerUnit = 16.0f;
+int BucketOf(float z, float m);
+
+// bucket_weight[BucketOf(z[i], m)] += SoftmaxWeight(z[i], m), under the same conditions.
+void AddToBuckets(const CpuContext& context, const float* z, int64_t n, float m,
+                  uint64_t* bucket_weight);
+
+// Writes the numbers first + i of all z[i] in [low, high], ascending, and returns how many.
+// `tokens` has room for n + 16.
+int64_t TokensBetween(const CpuContext& context, const float* z, int64_t n, float low, float high,
                       int32_t first, int32_t* tokens);
 
 }  // namespace isobit

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -13,8 +14,29 @@ namespace isobit {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// CompressStore of TokensAtLeast writes whole vectors.
+// TokensBetween stores whole vectors.
 constexpr int64_t kStoreSlack = 16;
+
+// The next fp32 above a finite z or -infinity.
+float NextAbove(float z) {
+  if (z == 0.0f) return std::numeric_limits<float>::denorm_min();
+  return BitsFloat(z > 0.0f ? FloatBits(z) + 1 : FloatBits(z) - 1);
+}
+
+// Bounds of z that all tokens of a bucket keep, a little wide: rounding may move a token by some
+// ulp of its z or of the maximum.
+struct BucketBounds {
+  float low;
+  float high;
+};
+BucketBounds BoundsOfBucket(int bucket, float max) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const double slack = (std::fabs(static_cast<double>(max)) + kBuckets) * 0x1p-20;
+  const double low = max - (bucket + 1) / static_cast<double>(kBucketsPerUnit) - slack;
+  const double high = max - bucket / static_cast<double>(kBucketsPerUnit) + slack;
+  return {static_cast<float>(std::max(low, -kLargest)),
+          static_cast<float>(std::min(high, kLargest))};
+}
 
 }  // namespace
 
@@ -23,6 +45,9 @@ void SoftmaxRow::Begin(const float* z, int64_t vocab) {
   vocab_ = vocab;
   block_max_.resize((vocab + kBlockTokens - 1) / kBlockTokens);
   slices_.resize(Slices(vocab));
+  if (static_cast<int64_t>(tokens_.size()) < vocab + kStoreSlack) {
+    tokens_.resize(vocab + kStoreSlack);
+  }
 }
 
 int64_t SoftmaxRow::SliceEnd(int64_t slice) const {
@@ -48,16 +73,6 @@ bool SoftmaxRow::FinishScan() {
   return valid && max_ > -kInfinity && max_ < kInfinity;
 }
 
-void SoftmaxRow::Sum(const CpuContext& context, int64_t slice) {
-  const int64_t begin = slice * kSliceTokens;
-  slices_[slice].weight = SumOfWeights(context, z_ + begin, SliceEnd(slice) - begin, max_);
-}
-
-void SoftmaxRow::FinishSum() {
-  total_ = 0;
-  for (const Slice& slice : slices_) total_ += slice.weight;
-}
-
 int32_t SoftmaxRow::Greedy() const {
   const auto block = std::find(block_max_.begin(), block_max_.end(), max_) - block_max_.begin();
   int64_t token = block * kBlockTokens;
@@ -65,72 +80,146 @@ int32_t SoftmaxRow::Greedy() const {
   return static_cast<int32_t>(token);
 }
 
-int32_t SoftmaxRow::TokenAtWeight(const CpuContext& context, uint64_t target) const {
-  assert(target < total_);
-  int64_t slice = 0;
-  while (target >= slices_[slice].weight) target -= slices_[slice++].weight;
-  // Within the slice by parts of some blocks, then token by token.
-  constexpr int64_t kPart = 8 * kBlockTokens;
-  std::array<uint64_t, kPart> weight;
-  for (int64_t begin = slice * kSliceTokens;; begin += kPart) {
-    const int64_t n = std::min(kPart, SliceEnd(slice) - begin);
-    const uint64_t sum = SumOfWeights(context, z_ + begin, n, max_);
-    if (target >= sum) {
-      target -= sum;
-      continue;
-    }
-    WeightsOfRow(context, z_ + begin, n, max_, weight.data());
-    int64_t i = 0;
-    while (target >= weight[i]) target -= weight[i++];
-    return static_cast<int32_t>(begin + i);
+void SoftmaxRow::Sum(const CpuContext& context, int64_t slice) {
+  const int64_t begin = slice * kSliceTokens;
+  slices_[slice].weight =
+      SumOfWeights(context, z_ + begin, SliceEnd(slice) - begin, max_, -kInfinity);
+}
+
+void SoftmaxRow::FinishSum() {
+  total_ = 0;
+  for (const Slice& slice : slices_) total_ += slice.weight;
+}
+
+bool SoftmaxRow::CollectsAll(int64_t count) const {
+  return count >= static_cast<int64_t>(block_max_.size());
+}
+
+// Makes candidates of the first `count` of tokens_.
+void SoftmaxRow::MakeCandidates(const CpuContext& context, int64_t count,
+                                std::vector<Candidate>& candidates) {
+  z_of_token_.resize(count);
+  weight_of_token_.resize(count);
+  for (int64_t i = 0; i < count; ++i) z_of_token_[i] = z_[tokens_[i]];
+  WeightsOfRow(context, z_of_token_.data(), count, max_, weight_of_token_.data());
+  candidates.resize(count);
+  for (int64_t i = 0; i < count; ++i) {
+    candidates[i] = {RankKey(z_of_token_[i], static_cast<uint32_t>(tokens_[i])),
+                     weight_of_token_[i]};
   }
 }
 
 float SoftmaxRow::CollectLikely(const CpuContext& context, int64_t count,
-                                std::vector<int32_t>& tokens) {
+                                std::vector<Candidate>& candidates) {
   // `count` blocks have a maximum of at least the count-th largest one, so at least as many tokens
   // do, and all of them are in blocks with such a maximum.
-  const int64_t blocks = static_cast<int64_t>(block_max_.size());
   float threshold = -kInfinity;
-  if (count < blocks) {
+  if (!CollectsAll(count)) {
     maxima_by_size_ = block_max_;
     const auto nth = maxima_by_size_.begin() + count - 1;
     std::nth_element(maxima_by_size_.begin(), nth, maxima_by_size_.end(), std::greater<float>());
     threshold = *nth;
   }
-  const auto reaches = [&](float max) { return max >= threshold; };
-  const int64_t chosen = std::count_if(block_max_.begin(), block_max_.end(), reaches);
-  tokens.resize(chosen * kBlockTokens + kStoreSlack);
+  const float lowest = std::max(threshold, std::numeric_limits<float>::lowest());
+  const auto reaches = [&](float max) { return max >= lowest; };
   int64_t collected = 0;
   for (auto run = std::find_if(block_max_.begin(), block_max_.end(), reaches);
        run != block_max_.end();) {
     const auto run_end = std::find_if_not(run, block_max_.end(), reaches);
     const int64_t first = (run - block_max_.begin()) * kBlockTokens;
     const int64_t end = std::min((run_end - block_max_.begin()) * kBlockTokens, vocab_);
-    collected += TokensAtLeast(context, z_ + first, end - first, threshold,
-                               static_cast<int32_t>(first), tokens.data() + collected);
+    collected += TokensBetween(context, z_ + first, end - first, lowest, kInfinity,
+                               static_cast<int32_t>(first), tokens_.data() + collected);
     run = std::find_if(run_end, block_max_.end(), reaches);
   }
-  tokens.resize(collected);
+  MakeCandidates(context, collected, candidates);
   return threshold;
 }
 
-void SoftmaxRow::WriteTop(const CpuContext& context, int count, bool leave_out_forbidden,
-                          TokenLogProb* top) {
+Prefix SoftmaxRow::TopP(const CpuContext& context, uint64_t threshold) {
+  std::array<uint64_t, kBuckets> bucket_weight{};
+  AddToBuckets(context, z_, vocab_, max_, bucket_weight.data());
+  uint64_t before = 0;
+  int bucket = 0;
+  while (before + bucket_weight[bucket] < threshold) before += bucket_weight[bucket++];
+
+  const BucketBounds bounds = BoundsOfBucket(bucket, max_);
+  const int64_t near =
+      TokensBetween(context, z_, vocab_, bounds.low, bounds.high, /*first=*/0, tokens_.data());
+  const auto inside = [&](int32_t token) { return BucketOf(z_[token], max_) == bucket; };
+  const int64_t count =
+      std::partition(tokens_.begin(), tokens_.begin() + near, inside) - tokens_.begin();
+  MakeCandidates(context, count, candidates_);
+  const uint64_t last_key = LastKeyOfTopP(before, threshold, candidates_);
+  Prefix prefix;
+  prefix.last_token = static_cast<int32_t>(RankKeyToken(last_key));
+  prefix.last_z = z_[prefix.last_token];
+  prefix.weight = before;
+  for (const Candidate& c : candidates_) {
+    if (c.key >= last_key) prefix.weight += c.weight;
+  }
+  return prefix;
+}
+
+int32_t SoftmaxRow::TokenAtWeight(const CpuContext& context, uint64_t target) const {
+  assert(target < total_);
+  int64_t slice = 0;
+  while (target >= slices_[slice].weight) target -= slices_[slice++].weight;
+  const Prefix all = {-kInfinity, static_cast<int32_t>(vocab_), total_};
+  return Walk(context, slice * kSliceTokens, target, all);
+}
+
+int32_t SoftmaxRow::TokenAtWeight(const CpuContext& context, uint64_t target,
+                                  const Prefix& prefix) const {
+  assert(target < prefix.weight);
+  return Walk(context, 0, target, prefix);
+}
+
+// Sum over the tokens in [begin, end) that are in the prefix.
+uint64_t SoftmaxRow::WeightOfPart(const CpuContext& context, int64_t begin, int64_t end,
+                                  const Prefix& prefix) const {
+  // Up to the last token its z belongs to the prefix, from there on only higher ones do.
+  const int64_t border = std::clamp<int64_t>(prefix.last_token + int64_t{1}, begin, end);
+  return SumOfWeights(context, z_ + begin, border - begin, max_, prefix.last_z) +
+         SumOfWeights(context, z_ + border, end - border, max_, NextAbove(prefix.last_z));
+}
+
+// Goes from `begin` by parts of some blocks, then token by token.
+int32_t SoftmaxRow::Walk(const CpuContext& context, int64_t begin, uint64_t target,
+                         const Prefix& prefix) const {
+  constexpr int64_t kPart = 8 * kBlockTokens;
+  for (;; begin += kPart) {
+    const int64_t end = std::min(begin + kPart, vocab_);
+    const uint64_t sum = WeightOfPart(context, begin, end, prefix);
+    if (target >= sum) {
+      target -= sum;
+      continue;
+    }
+    std::array<uint64_t, kPart> weight;
+    WeightsOfRow(context, z_ + begin, end - begin, max_, weight.data());
+    for (int64_t token = begin;; ++token) {
+      if (!prefix.Contains(z_[token], static_cast<int32_t>(token))) continue;
+      if (target < weight[token - begin]) return static_cast<int32_t>(token);
+      target -= weight[token - begin];
+    }
+  }
+}
+
+void SoftmaxRow::WriteTop(const CpuContext& context, uint64_t total, int count,
+                          bool leave_out_forbidden, TokenLogProb* top) {
   if (count <= 0) return;
-  CollectLikely(context, count, likely_);
-  keys_.clear();
-  for (int32_t token : likely_) {
-    if (leave_out_forbidden && z_[token] == -kInfinity) continue;
-    keys_.push_back(RankKey(z_[token], static_cast<uint32_t>(token)));
+  const float threshold = CollectLikely(context, count, candidates_);
+  int64_t written = SortFirst(count, candidates_);
+  for (int64_t i = 0; i < written; ++i) {
+    const int32_t token = candidates_[i].token();
+    top[i] = {token, LogProb(z_[token], max_, total)};
   }
-  const int64_t found = std::min<int64_t>(count, static_cast<int64_t>(keys_.size()));
-  std::partial_sort(keys_.begin(), keys_.begin() + found, keys_.end(), std::greater<uint64_t>());
-  for (int64_t i = 0; i < found; ++i) {
-    const int32_t token = static_cast<int32_t>(RankKeyToken(keys_[i]));
-    top[i] = {token, LogProb(z_[token], max_, total_)};
+  if (threshold == -kInfinity && !leave_out_forbidden) {
+    for (int32_t token = 0; token < vocab_ && written < count; ++token) {
+      if (z_[token] == -kInfinity) top[written++] = {token, LogProb(z_[token], max_, total)};
+    }
   }
-  std::fill(top + found, top + count, TokenLogProb{});
+  std::fill(top + written, top + count, TokenLogProb{});
 }
 
 }  // namespace isobit

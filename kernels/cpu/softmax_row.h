@@ -8,10 +8,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cpu/candidates.h"
 #include "kernels/cpu/context.h"
 #include "kernels/ops.h"
 
 namespace isobit {
+
+// The part of a row that comes first in the total order, up to one token.
+struct Prefix {
+  float last_z = 0;
+  int32_t last_token = 0;
+  uint64_t weight = 0;  // sum over the part
+
+  bool Contains(float z, int32_t token) const {
+    return z > last_z || (z == last_z && token <= last_token);
+  }
+};
 
 // Scan() and Sum() of all slices may run at once; everything else is called by one thread, in the
 // order in which it stands here. Keeps its memory from row to row.
@@ -31,6 +43,9 @@ class SoftmaxRow {
   // nothing finite; nothing that follows may then be called.
   bool FinishScan();
 
+  // The lowest id among the tokens of the highest z.
+  int32_t Greedy() const;
+
   void Sum(const CpuContext& context, int64_t slice);
   // The total weight is known after it.
   void FinishSum();
@@ -39,39 +54,51 @@ class SoftmaxRow {
   float max() const { return max_; }
   uint64_t total() const { return total_; }
 
-  // The lowest id among the tokens of the highest z. Needs no sums.
-  int32_t Greedy() const;
+  // Tokens of a rank so high that no block of tokens can hide a higher one: at least `count`, in
+  // ascending id, forbidden ones (-infinity) left out. All tokens with z >= the returned threshold
+  // are among them; it is -infinity if these are all that there are.
+  float CollectLikely(const CpuContext& context, int64_t count, std::vector<Candidate>& candidates);
+  bool CollectsAll(int64_t count) const;
 
-  // The token at `target` of the running sum of weights in ascending id (DrawTarget).
-  // REQUIRES: target < total().
+  // The tokens that top_p keeps of the whole row, `threshold` being its TopPThreshold.
+  Prefix TopP(const CpuContext& context, uint64_t threshold);
+
+  // The token at `target` of the running sum of weights in ascending id (DrawTarget): over the row,
+  // or over a prefix. REQUIRES: target < total(), or < prefix.weight.
   int32_t TokenAtWeight(const CpuContext& context, uint64_t target) const;
-
-  // All tokens with z >= the returned threshold, in ascending id: at least `count` of them, or all
-  // tokens, and then the threshold is -infinity.
-  float CollectLikely(const CpuContext& context, int64_t count, std::vector<int32_t>& tokens);
+  int32_t TokenAtWeight(const CpuContext& context, uint64_t target, const Prefix& prefix) const;
 
   // Writes the `count` first tokens of the total order with their log-probabilities, then tokens
-  // -1. Forbidden tokens (-infinity) are left out if asked.
-  void WriteTop(const CpuContext& context, int count, bool leave_out_forbidden, TokenLogProb* top);
+  // -1. total: sum of weights to normalise by. Forbidden tokens are left out, or come last.
+  void WriteTop(const CpuContext& context, uint64_t total, int count, bool leave_out_forbidden,
+                TokenLogProb* top);
 
  private:
-  int64_t SliceEnd(int64_t slice) const;
-
-  const float* z_ = nullptr;
-  int64_t vocab_ = 0;
-  std::vector<float> block_max_;  // [ceil(vocab / kBlockTokens)]
   struct Slice {
     float max;
     bool valid;
     uint64_t weight;
   };
+
+  int64_t SliceEnd(int64_t slice) const;
+  uint64_t WeightOfPart(const CpuContext& context, int64_t begin, int64_t end,
+                        const Prefix& prefix) const;
+  int32_t Walk(const CpuContext& context, int64_t begin, uint64_t target,
+               const Prefix& prefix) const;
+  void MakeCandidates(const CpuContext& context, int64_t count, std::vector<Candidate>& candidates);
+
+  const float* z_ = nullptr;
+  int64_t vocab_ = 0;
+  std::vector<float> block_max_;  // [ceil(vocab / kBlockTokens)]
   std::vector<Slice> slices_;
   float max_ = 0;
   uint64_t total_ = 0;
 
   std::vector<float> maxima_by_size_;
-  std::vector<int32_t> likely_;
-  std::vector<uint64_t> keys_;
+  std::vector<int32_t> tokens_;  // [vocab and some more]
+  std::vector<float> z_of_token_;
+  std::vector<uint64_t> weight_of_token_;
+  std::vector<Candidate> candidates_;
 };
 
 // Runs op's rows through the phases of `Row`: Begin(op, row), Scan and Sum of all slices, Finish.

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <limits>
 
-#include "kernels/cpu/softmax.h"
 #include "kernels/numerics/sampling.h"
 
 namespace isobit {
@@ -13,11 +12,9 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr uint64_t kTopPOff = uint64_t{1} << 32;
 
-// How many likely tokens to look at first, and how many more each time they do not decide.
+// How many likely tokens to look at first, and how many times more if these do not decide.
 constexpr int64_t kFirstCandidates = 64;
 constexpr int64_t kMoreCandidates = 16;
-
-constexpr auto kHigherRank = [](const auto& a, const auto& b) { return a.key > b.key; };
 
 // No token with a lower z weighs more: exp2 is within one ulp, so nearly monotonic.
 uint64_t WeightBound(float z, float max) {
@@ -32,108 +29,87 @@ bool TokenFilter::Wanted(const SamplingRow& row, int64_t vocab) {
 }
 
 void TokenFilter::Apply(const CpuContext& context, const SamplingRow& row, SoftmaxRow& z) {
+  z_ = &z;
+  wide_ = false;
+  const bool only_top_p = row.min_p_q32 == 0 && row.top_k <= 0;
   int64_t count = std::max<int64_t>(kFirstCandidates, row.top_k);
   for (;; count *= kMoreCandidates) {
-    Collect(context, count, z);
-    if (Select(row, z)) break;
+    if (only_top_p && z.CollectsAll(count)) {
+      // Most of the vocabulary may be left, so it is not listed.
+      wide_ = true;
+      prefix_ = z.TopP(context, TopPThreshold(row.top_p_q32, z.total()));
+      total_ = prefix_.weight;
+      return;
+    }
+    const float threshold = z.CollectLikely(context, count, kept_);
+    if (Select(row, threshold)) break;
   }
-  total_ = SumOfCandidates();
+  total_ = SumOfKept();
 }
 
-void TokenFilter::Collect(const CpuContext& context, int64_t count, SoftmaxRow& z) {
-  threshold_ = z.CollectLikely(context, count, tokens_);
-  const size_t n = tokens_.size();
-  z_of_token_.resize(n);
-  weight_of_token_.resize(n);
-  for (size_t i = 0; i < n; ++i) z_of_token_[i] = z.z(tokens_[i]);
-  WeightsOfRow(context, z_of_token_.data(), static_cast<int64_t>(n), z.max(),
-               weight_of_token_.data());
-  candidates_.clear();
-  for (size_t i = 0; i < n; ++i) {
-    if (z_of_token_[i] == -kInfinity) continue;  // forbidden
-    candidates_.push_back(
-        {RankKey(z_of_token_[i], static_cast<uint32_t>(tokens_[i])), weight_of_token_[i]});
-  }
-}
-
-// Applies the filters to the candidates. False if tokens that are not among them could matter.
-// `closed`: what is left of the candidates is what is left of the whole vocabulary.
-bool TokenFilter::Select(const SamplingRow& row, const SoftmaxRow& z) {
-  bool closed = threshold_ == -kInfinity;
+// Applies the filters to kept_, which holds all tokens of z >= threshold. False if the others could
+// matter.
+bool TokenFilter::Select(const SamplingRow& row, float threshold) {
+  // Whether what is left of kept_ is what is left of the whole vocabulary.
+  bool closed = threshold == -kInfinity;
   const uint64_t min_weight = MinPThreshold(row.min_p_q32);
   if (min_weight > 0) {
-    closed = closed || WeightBound(threshold_, z.max()) < min_weight;
-    std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < min_weight; });
+    closed = closed || WeightBound(threshold, z_->max()) < min_weight;
+    std::erase_if(kept_, [&](const Candidate& c) { return c.weight < min_weight; });
   }
   if (row.top_k > 0) {
-    const int64_t left = static_cast<int64_t>(candidates_.size());
+    const int64_t left = static_cast<int64_t>(kept_.size());
     closed = closed || left >= row.top_k;
-    if (left > row.top_k) KeepFrom(KeyOfRank(row.top_k - 1));
+    if (left > row.top_k) {
+      by_rank_ = kept_;
+      KeepFrom(KeyOfRank(row.top_k - 1, by_rank_));
+    }
   }
   if (row.top_p_q32 < kTopPOff) {
-    const uint64_t sum = SumOfCandidates();
-    // Nothing was filtered yet if the set is still open and no other filter is on.
-    if (!closed && (min_weight > 0 || row.top_k > 0)) return false;
-    const uint64_t threshold = TopPThreshold(row.top_p_q32, closed ? sum : z.total());
-    if (sum < threshold) return false;
+    const bool unfiltered = min_weight == 0 && row.top_k <= 0;
+    if (!closed && !unfiltered) return false;  // the total is not known
+    const uint64_t sum = SumOfKept();
+    const uint64_t top_p = TopPThreshold(row.top_p_q32, closed ? sum : z_->total());
+    if (sum < top_p) return false;
+    by_rank_ = kept_;
+    KeepFrom(LastKeyOfTopP(/*before=*/0, top_p, by_rank_));
     closed = true;
-    KeepFrom(LastKeyOfTopP(threshold));
   }
   return closed;
 }
 
-uint64_t TokenFilter::KeyOfRank(int64_t rank) {
-  by_rank_ = candidates_;
-  std::nth_element(by_rank_.begin(), by_rank_.begin() + rank, by_rank_.end(), kHigherRank);
-  return by_rank_[rank].key;
-}
-
-// The last token in rank before which the weights add up to less than `threshold`. Narrows [low,
-// high) around it by halves; each half is selected, not sorted, so all of it takes linear time.
-uint64_t TokenFilter::LastKeyOfTopP(uint64_t threshold) {
-  by_rank_ = candidates_;
-  size_t low = 0, high = by_rank_.size();
-  uint64_t before = 0;  // weights of ranks below `low`
-  while (high - low > 1) {
-    const size_t middle = low + (high - low) / 2;
-    std::nth_element(by_rank_.begin() + low, by_rank_.begin() + middle, by_rank_.begin() + high,
-                     kHigherRank);
-    uint64_t upper = 0;
-    for (size_t i = low; i < middle; ++i) upper += by_rank_[i].weight;
-    if (before + upper < threshold) {
-      before += upper;
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return by_rank_[low].key;
-}
-
 void TokenFilter::KeepFrom(uint64_t key) {
-  std::erase_if(candidates_, [&](const Candidate& c) { return c.key < key; });
+  std::erase_if(kept_, [&](const Candidate& c) { return c.key < key; });
 }
 
-uint64_t TokenFilter::SumOfCandidates() const {
+uint64_t TokenFilter::SumOfKept() const {
   uint64_t sum = 0;
-  for (const Candidate& c : candidates_) sum += c.weight;
+  for (const Candidate& c : kept_) sum += c.weight;
   return sum;
 }
 
-int32_t TokenFilter::TokenAtWeight(uint64_t target) const {
+int32_t TokenFilter::TokenAtWeight(const CpuContext& context, uint64_t target) const {
   assert(target < total_);
+  if (wide_) return z_->TokenAtWeight(context, target, prefix_);
   size_t i = 0;
-  while (target >= candidates_[i].weight) target -= candidates_[i++].weight;
-  return static_cast<int32_t>(RankKeyToken(candidates_[i].key));
+  while (target >= kept_[i].weight) target -= kept_[i++].weight;
+  return kept_[i].token();
 }
 
-void TokenFilter::WriteTop(const SoftmaxRow& z, int count, TokenLogProb* top) {
-  by_rank_ = candidates_;
-  const size_t found = std::min(by_rank_.size(), static_cast<size_t>(count));
-  std::partial_sort(by_rank_.begin(), by_rank_.begin() + found, by_rank_.end(), kHigherRank);
-  for (size_t i = 0; i < found; ++i) {
-    const int32_t token = static_cast<int32_t>(RankKeyToken(by_rank_[i].key));
-    top[i] = {token, LogProb(z.z(token), z.max(), total_)};
+void TokenFilter::WriteTop(const CpuContext& context, int count, TokenLogProb* top) {
+  if (wide_) {
+    z_->WriteTop(context, total_, count, /*leave_out_forbidden=*/true, top);
+    const auto filtered_out = [&](const TokenLogProb& t) {
+      return t.token >= 0 && !prefix_.Contains(z_->z(t.token), t.token);
+    };
+    std::replace_if(top, top + count, filtered_out, TokenLogProb{});
+    return;
+  }
+  by_rank_ = kept_;
+  const int64_t found = SortFirst(count, by_rank_);
+  for (int64_t i = 0; i < found; ++i) {
+    const int32_t token = by_rank_[i].token();
+    top[i] = {token, LogProb(z_->z(token), z_->max(), total_)};
   }
   std::fill(top + found, top + count, TokenLogProb{});
 }
