@@ -4,10 +4,11 @@
 // The exponential of attention (contract 4).
 //
 // Its arguments lie on a grid of 2^-13, and its result is the bf16 nearest to 2^x. On that grid 2^x
-// is never nearer than 2^-20.5 (relative) to the border between two bf16, so this is a mathematical
-// function rather than an implementation: any exponential with a smaller error gives the same bits
-// once rounded. A GPU uses its ex2.approx, a CPU the table below, and Exp2 of scalar.h would do as
-// well. tests/kernels/numerics/grid_exp_test.cc proves table and margin against MPFR.
+// is never nearer than 2^-20.53 (relative) to the border between two bf16, so this is a
+// mathematical function rather than an implementation: any exponential with a smaller error gives
+// the same bits once rounded. A GPU uses its ex2.approx, a CPU the table below, and Exp2 of
+// scalar.h would do as well. tests/kernels/numerics/grid_exp_test.cc proves table and margin
+// against MPFR.
 
 #include <cstdint>
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "kernels/numerics/scalar.h"
+#include "tests/kernels/numerics/golden_hashes.h"
 #include "tests/kernels/numerics/high_precision.h"
-#include "tests/kernels/numerics/scalar_goldens.h"
 
 namespace isobit {
 namespace {

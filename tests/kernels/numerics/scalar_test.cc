@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/kernels/numerics/golden_hashes.h"
 #include "tests/kernels/numerics/high_precision.h"
-#include "tests/kernels/numerics/scalar_goldens.h"
 
 namespace isobit {
 namespace {

@@ -1,7 +1,7 @@
-#ifndef ISOBIT_TESTS_KERNELS_NUMERICS_SCALAR_GOLDENS_H_
-#define ISOBIT_TESTS_KERNELS_NUMERICS_SCALAR_GOLDENS_H_
+#ifndef ISOBIT_TESTS_KERNELS_NUMERICS_GOLDEN_HASHES_H_
+#define ISOBIT_TESTS_KERNELS_NUMERICS_GOLDEN_HASHES_H_
 
-// Hashes of the outputs of the scalar functions, read from golden/numerics/scalar_hashes.txt: the
+// Hashes of the outputs of the contract's functions, read from golden/numerics/hashes.txt: the
 // same on every machine, compiler and instruction set. Lines are "name hash".
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::string HashAtStride(uint32_t step, Function&& function) {
 inline constexpr uint32_t kHashStride = 1021;
 
 inline std::string GoldenHash(const std::string& name) {
-  const std::string path = std::string(ISOBIT_SOURCE_DIR) + "/golden/numerics/scalar_hashes.txt";
+  const std::string path = std::string(ISOBIT_SOURCE_DIR) + "/golden/numerics/hashes.txt";
   std::ifstream file(path);
   EXPECT_TRUE(file) << path;
   std::string key, hash;
@@ -52,4 +52,4 @@ inline std::string GoldenHash(const std::string& name) {
 
 }  // namespace isobit
 
-#endif  // ISOBIT_TESTS_KERNELS_NUMERICS_SCALAR_GOLDENS_H_
+#endif  // ISOBIT_TESTS_KERNELS_NUMERICS_GOLDEN_HASHES_H_
