@@ -13,13 +13,16 @@ namespace {
 // Of memory that nobody has written: NaN in every type.
 constexpr std::byte kPoison = std::byte{0xff};
 
-void MakeWild(SplitMix& random, Bf16* row, int64_t width) {
+void MakeWild(SplitMix& random, const std::vector<int64_t>& partner, Bf16* row) {
+  const auto width = static_cast<int64_t>(partner.size());
   const int64_t kind = random.Below(12);
   for (int64_t i = 0; i < width; ++i) {
     const float value = ToFloat(row[i]);
+    const int64_t other = partner[static_cast<size_t>(i)];
     if (kind == 0) row[i] = Bf16{0};
     if (kind == 1) row[i] = RoundToBf16(std::ldexp(value, static_cast<int>(random.Below(80)) - 40));
     if (kind == 2) row[i] = RoundToBf16(std::ldexp(value, 30 * static_cast<int>(random.Below(2))));
+    if (kind >= 8 && other < i) row[i] = RoundToBf16(-ToFloat(row[other]));
   }
   if (kind == 3) {
     const uint16_t specials[] = {0x7fff, 0x7f80, 0xff80};
@@ -34,6 +37,18 @@ std::span<const T> As(const std::byte* bytes, int64_t count) {
 
 }  // namespace
 
+std::vector<int64_t> ColumnPartners(int64_t k) {
+  SplitMix random(static_cast<uint64_t>(k));
+  std::vector<int64_t> order(static_cast<size_t>(k)), partner(order.size());
+  std::iota(order.begin(), order.end(), 0);
+  Shuffle(random, order);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const size_t other = std::min(i ^ 1, order.size() - 1);  // the last of an odd number has none
+    partner[static_cast<size_t>(order[i])] = order[other];
+  }
+  return partner;
+}
+
 std::vector<Bf16> RandomRows(SplitMix& random, int64_t rows, int64_t width) {
   std::vector<Bf16> values;
   for (int64_t i = 0; i < rows * width; ++i) values.push_back(RoundToBf16(random.Normal()));
@@ -42,27 +57,30 @@ std::vector<Bf16> RandomRows(SplitMix& random, int64_t rows, int64_t width) {
 
 std::vector<Bf16> WildRows(SplitMix& random, int64_t rows, int64_t width) {
   std::vector<Bf16> values = RandomRows(random, rows, width);
-  for (int64_t r = 0; r < rows; ++r) MakeWild(random, values.data() + r * width, width);
+  const std::vector<int64_t> partner = ColumnPartners(width);
+  for (int64_t r = 0; r < rows; ++r) MakeWild(random, partner, values.data() + r * width);
   return values;
 }
 
 absl::StatusOr<std::unique_ptr<Weight>> RandomWeight(Backend& backend, uint64_t seed, int64_t n,
                                                      int64_t k, WeightLayout layout) {
   const float deviation = 1.0f / std::sqrt(static_cast<float>(k));
+  const std::vector<int64_t> partner = ColumnPartners(k);
   const int parts = layout == WeightLayout::kGateUp ? 2 : 1;
   std::vector<MatrixSource> sources;
   for (int part = 0; part < parts; ++part) {
     // Blocks are read in any order: each row has a generator of its own.
     const uint64_t base = SplitMix(seed + static_cast<uint64_t>(part)).Next();
-    sources.push_back(
-        {.rows = n / parts, .cols = k, .read = [=](int64_t begin, int64_t end, Bf16* out) {
-           for (int64_t row = begin; row < end; ++row) {
-             SplitMix random(base + static_cast<uint64_t>(row));
-             for (int64_t i = 0; i < k; ++i) {
-               *out++ = RoundToBf16(deviation * random.Normal());
-             }
-           }
-         }});
+    auto read = [=](int64_t begin, int64_t end, Bf16* out) {
+      for (int64_t row = begin; row < end; ++row, out += k) {
+        SplitMix random(base + static_cast<uint64_t>(row));
+        for (int64_t i = 0; i < k; ++i) {
+          const int64_t other = partner[static_cast<size_t>(i)];
+          out[i] = other < i ? out[other] : RoundToBf16(deviation * random.Normal());
+        }
+      }
+    };
+    sources.push_back({.rows = n / parts, .cols = k, .read = read});
   }
   return backend.LoadWeight(sources, layout);
 }

@@ -29,9 +29,16 @@ absl::StatusOr<std::unique_ptr<Buffer>> UploadNew(Backend& backend, const std::v
   return buffer;
 }
 
+// The order of a sum rarely shows once its result is rounded to bf16. It does where the sum
+// cancels: so the columns of every matrix here come in random pairs, equal in every row of the
+// weights, and some activations have opposite values in them. All that is left of such a row is
+// what its additions rounded away.
+std::vector<int64_t> ColumnPartners(int64_t k);
+
 // [rows][width] as real activations are.
 std::vector<Bf16> RandomRows(SplitMix& random, int64_t rows, int64_t width);
-// Among them rows of wide exponents, of zeros, and with one element that is not finite.
+// Among them rows that cancel, rows of wide exponents, of zeros, and with one element that is not
+// finite.
 std::vector<Bf16> WildRows(SplitMix& random, int64_t rows, int64_t width);
 
 // A matrix [n][k] of deviation 1 / sqrt(k); of layout kGateUp, two of n / 2 rows.

@@ -1,5 +1,6 @@
 #include "invariance/sweep.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "invariance/row_sweep.h"
+#include "kernels/numerics/row_sum.h"
 #include "kernels/numerics/sampling.h"
 
 namespace isobit {
@@ -36,6 +38,44 @@ std::vector<float> RandomLogits(SplitMix& random, int64_t rows, int64_t vocab) {
     }
   }
   return logits;
+}
+
+struct TiedRows {
+  std::vector<Bf16> values;  // [rows][width]
+  float eps = 0;
+};
+
+// Rows with the same elements in another order: their sums of squares differ by rounding alone. eps
+// puts their common scale at 1 + 2^-8, half way between two bf16, with as many rows above as below.
+// So an element that is a power of two shows on which side the sum came out.
+TiedRows MakeTiedRows(SplitMix& random, int64_t rows, int64_t width) {
+  constexpr float kTie = 1 + 0x1p-8f;
+  std::vector<Bf16> elements;
+  float mean = 1;
+  // Not much below 1, so that eps is small and no bit of the sum is lost when it is added.
+  while (mean > 0.98f || mean < 0.5f) {
+    elements.clear();
+    for (int64_t i = 0; i < width; ++i) {
+      const float power = std::ldexp(2.0f, -static_cast<int>(random.Below(6)));
+      elements.push_back(RoundToBf16(i % 4 == 0 ? power : 0.8f * random.Normal()));
+    }
+    mean = SumOfSquares(elements.data(), width) / static_cast<float>(width);
+  }
+  TiedRows tied;
+  std::vector<float> means;
+  for (int64_t r = 0; r < rows; ++r) {
+    Shuffle(random, elements);
+    tied.values.insert(tied.values.end(), elements.begin(), elements.end());
+    means.push_back(SumOfSquares(elements.data(), width) / static_cast<float>(width));
+  }
+  std::ranges::nth_element(means, means.begin() + rows / 2);
+  const float median = means[static_cast<size_t>(rows / 2)];
+  tied.eps = 1 / (kTie * kTie) - median;
+  // The last steps by trying: the scale is the result of four roundings.
+  while (RmsScale(median * static_cast<float>(width), width, tied.eps) > kTie) {
+    tied.eps = std::nextafter(tied.eps, 1.0f);
+  }
+  return tied;
 }
 
 std::string EpilogueName(const GemmSweep& g) {
@@ -104,35 +144,43 @@ absl::StatusOr<CheckRow> SweepEmbed(Backend& backend, int64_t vocab, int64_t wid
   });
 }
 
-absl::StatusOr<CheckRow> SweepRmsNorm(Backend& backend, int64_t width, bool picked,
+absl::StatusOr<CheckRow> SweepRmsNorm(Backend& backend, int64_t width, NormRows kind,
                                       const SweepOptions& options) {
   RowSweep sweep(backend, options);
   SplitMix random(options.seed + 2);
-  const std::vector<Bf16> rows_of_pool = WildRows(random, sweep.pool_rows(), width);
+  TiedRows rows_of_pool = {.values = {}, .eps = 1e-5f};
+  if (kind == NormRows::kTies) {
+    rows_of_pool = MakeTiedRows(random, sweep.pool_rows(), width);
+  } else {
+    rows_of_pool.values = WildRows(random, sweep.pool_rows(), width);
+  }
   std::vector<Bf16> weight_values;
   for (int64_t i = 0; i < width; ++i) {
     weight_values.push_back(RoundToBf16(1.0f + 0.1f * random.Normal()));
   }
   auto weight = UploadNew(backend, weight_values);
   if (!weight.ok()) return weight.status();
-  auto pool = UploadNew(backend, rows_of_pool);
+  auto pool = UploadNew(backend, rows_of_pool.values);
   if (!pool.ok()) return pool.status();
+  const bool picked = kind == NormRows::kPicked;
   if (picked) {
     sweep.AddInput(Ascending(sweep.pool_rows()));
   } else {
-    sweep.AddInput(rows_of_pool);
+    sweep.AddInput(rows_of_pool.values);
   }
   sweep.AddOutput("column", RowSweep::Type::kBf16, width);
-  return sweep.Run(picked ? "RMSNorm of picked rows" : "RMSNorm",
-                   [&](int64_t rows, const Buffers& in, const Buffers& out) {
-                     backend.Run(RmsNorm{.rows = rows,
-                                         .width = width,
-                                         .eps = 1e-5f,
-                                         .x = (picked ? pool->get() : in[0])->As<Bf16>(),
-                                         .row_index = picked ? in[0]->As<int32_t>() : nullptr,
-                                         .weight = (*weight)->As<Bf16>(),
-                                         .out = out[0]->As<Bf16>()});
-                   });
+  const char* name = picked                    ? "RMSNorm of picked rows"
+                     : kind == NormRows::kTies ? "RMSNorm at ties"
+                                               : "RMSNorm";
+  return sweep.Run(name, [&](int64_t rows, const Buffers& in, const Buffers& out) {
+    backend.Run(RmsNorm{.rows = rows,
+                        .width = width,
+                        .eps = rows_of_pool.eps,
+                        .x = (picked ? pool->get() : in[0])->As<Bf16>(),
+                        .row_index = picked ? in[0]->As<int32_t>() : nullptr,
+                        .weight = (*weight)->As<Bf16>(),
+                        .out = out[0]->As<Bf16>()});
+  });
 }
 
 absl::StatusOr<CheckRow> SweepGemm(Backend& backend, const GemmSweep& g,
@@ -240,8 +288,9 @@ absl::StatusOr<CheckReport> SweepOperations(Backend& backend, const ModelShape& 
     report.rows.push_back(*std::move(row));
   };
   add(SweepEmbed(backend, s.vocab, s.width, options));
-  add(SweepRmsNorm(backend, s.width, false, options));
-  add(SweepRmsNorm(backend, s.width, true, options));
+  for (NormRows kind : {NormRows::kWild, NormRows::kPicked, NormRows::kTies}) {
+    add(SweepRmsNorm(backend, s.width, kind, options));
+  }
   for (const GemmSweep& gemm : gemms) add(SweepGemm(backend, gemm, options));
   add(SweepAttention(backend,
                      {.heads = s.heads,

@@ -30,8 +30,12 @@ struct SweepOptions {
 absl::StatusOr<CheckRow> SweepEmbed(Backend& backend, int64_t vocab, int64_t width,
                                     const SweepOptions& options);
 
-// `picked`: through row_index, out of rows in another order.
-absl::StatusOr<CheckRow> SweepRmsNorm(Backend& backend, int64_t width, bool picked,
+enum class NormRows {
+  kWild,
+  kPicked,  // the same through row_index, out of rows in another order
+  kTies,    // rows whose scale lies at a tie of bf16, so that the last bit of their sum shows
+};
+absl::StatusOr<CheckRow> SweepRmsNorm(Backend& backend, int64_t width, NormRows kind,
                                       const SweepOptions& options);
 
 struct GemmSweep {

@@ -76,15 +76,13 @@ class AttentionSweeper {
       // Once a key is not finite, all that follows in its sequence is NaN: only a few have such.
       qkv_.push_back(s % 8 == 7 ? WildRows(random_, length_.back(), qkv_width_)
                                 : RandomRows(random_, length_.back(), qkv_width_));
+      if (s % 2 == 0) MakeCancelling(length_.back(), qkv_.back());
     }
-    const int rotary = shape_.head_dim;
     std::vector<float> cos, sin;
-    for (int64_t p = 0; p < shape_.max_context; ++p) {
-      for (int i = 0; i < rotary / 2; ++i) {
-        // Any numbers will do: the tables are an input like another.
-        cos.push_back(random_.Normal());
-        sin.push_back(random_.Normal());
-      }
+    for (int64_t i = 0; i < shape_.max_context * RotaryDim() / 2; ++i) {
+      // Any numbers will do: the tables are an input like another.
+      cos.push_back(random_.Normal());
+      sin.push_back(random_.Normal());
     }
     auto uploaded_cos = UploadNew(backend_, cos);
     if (!uploaded_cos.ok()) return uploaded_cos.status();
@@ -94,6 +92,32 @@ class AttentionSweeper {
     sin_ = *std::move(uploaded_sin);
     if (absl::Status s = MakePages(shape_.page_tokens, &first_); !s.ok()) return s;
     return MakePages(shape_.page_tokens == 16 ? 48 : 16, &second_);
+  }
+
+  // Half of the dimensions are rotated, so that keys can be made equal at two positions.
+  int RotaryDim() const { return shape_.head_dim / 2; }
+
+  // Keys of the sequence's first half are equal in random pairs, with large and opposite values:
+  // for the rows of its second half they cancel, but for what the additions rounded away.
+  void MakeCancelling(int64_t length, std::vector<Bf16>& qkv) const {
+    const std::vector<int64_t> partner = ColumnPartners(length / 2);
+    const int64_t kv_width = int64_t{shape_.kv_heads} * shape_.head_dim;
+    for (int64_t p = 0; p < length / 2; ++p) {
+      Bf16* const keys = qkv.data() + p * qkv_width_ + q_width_;
+      const int64_t other = partner[static_cast<size_t>(p)];
+      const Bf16* const other_keys = qkv.data() + other * qkv_width_ + q_width_;
+      for (int64_t i = 0; i < kv_width; ++i) {
+        Bf16& key = keys[i];
+        Bf16& value = keys[kv_width + i];
+        if (other < p) {
+          key = other_keys[i];
+          value = RoundToBf16(-ToFloat(other_keys[kv_width + i]));
+        } else {
+          if (i % shape_.head_dim < RotaryDim()) key = Bf16{0};
+          value = RoundToBf16(256 * ToFloat(value));
+        }
+      }
+    }
   }
 
   absl::Status MakePages(int page_tokens, Pages* pages) {
@@ -173,7 +197,7 @@ class AttentionSweeper {
                              .kv_heads = shape_.kv_heads,
                              .head_dim = shape_.head_dim,
                              .qkv = (*in)->As<Bf16>(),
-                             .rotary_dim = shape_.head_dim,
+                             .rotary_dim = RotaryDim(),
                              .cos = cos_->As<float>(),
                              .sin = sin_->As<float>(),
                              .q = (*out)->As<Bf16>(),

@@ -1,0 +1,78 @@
+#include "invariance/sweep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kernels/backends.h"
+#include "tests/invariance/faulty_backends.h"
+
+namespace isobit {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr ModelShape kTinyShape = {.width = 64,
+                                   .ffn_width = 96,
+                                   .vocab = 267,
+                                   .heads = 4,
+                                   .kv_heads = 2,
+                                   .head_dim = 16,
+                                   .page_tokens = 16};
+
+CheckReport Sweep(Backend& backend, const ModelShape& shape, const SweepOptions& options) {
+  auto report = SweepOperations(backend, shape, options);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return *std::move(report);
+}
+
+void ExpectInvariant(const CheckReport& report) {
+  EXPECT_TRUE(report.ok());
+  for (const CheckRow& row : report.rows) {
+    EXPECT_GT(row.compared, 0) << row.name;
+    EXPECT_EQ(row.first_difference, "") << row.name;
+  }
+}
+
+TEST(Sweep, ReferenceBackendIsInvariant) {
+  const auto backend = CreateReferenceBackend();
+  ExpectInvariant(Sweep(*backend, kTinyShape, {.max_rows = 40}));
+}
+
+class FaultTest : public testing::TestWithParam<Fault> {};
+
+// The sweep of the faulty operation fails, and no other.
+TEST_P(FaultTest, IsCaughtWhereItIs) {
+  const auto backend = GetParam().make();
+  const CheckReport report = Sweep(*backend, kTinyShape, {.max_rows = 40});
+  EXPECT_FALSE(report.ok());
+  bool caught = false;
+  for (const CheckRow& row : report.rows) {
+    const bool suspect = row.name.find(GetParam().operation) != std::string::npos;
+    if (!suspect) {
+      EXPECT_EQ(row.first_difference, "") << row.name;
+    }
+    if (suspect && !row.ok()) caught = true;
+    EXPECT_GT(row.compared, 0);
+  }
+  EXPECT_TRUE(caught);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FaultTest, testing::ValuesIn(Faults()), FaultName);
+
+// What a report of a difference says, on a GEMM that splits K.
+TEST(Sweep, ReportNamesTheDifference) {
+  const auto backend = Faults()[0].make();
+  const auto row = SweepGemm(*backend, {.n = 48, .k = 200}, {.max_rows = 12});
+  ASSERT_TRUE(row.ok()) << row.status();
+  EXPECT_FALSE(row->ok());
+  EXPECT_EQ(row->name, "GEMM 48x200, bf16");
+  // Alone a row is split; from 5 rows on it is not.
+  EXPECT_THAT(row->first_difference, HasSubstr("batch of 5, row "));
+  EXPECT_THAT(row->first_difference, HasSubstr("column "));
+  EXPECT_THAT(row->first_difference, HasSubstr("ULP of bf16"));
+  EXPECT_THAT(row->first_difference, HasSubstr("of 48 values there differ"));
+  EXPECT_THAT(row->first_difference, HasSubstr("in all"));
+}
+
+}  // namespace
+}  // namespace isobit
