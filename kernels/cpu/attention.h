@@ -14,6 +14,8 @@ namespace isobit {
 // OK, or why the runner below can't serve a head size.
 absl::Status CheckCpuHeadDim(int head_dim);
 
+struct AttentionScratch;
+
 // Runs Attention operations whose cache is a CpuKvCache. Holds scratch memory that grows with the
 // largest operation seen, so that a running model allocates nothing.
 class AttentionRunner {
@@ -26,10 +28,8 @@ class AttentionRunner {
   void Run(const Attention& op);
 
  private:
-  struct Scratch;
-
   CpuContext& context_;
-  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<AttentionScratch> scratch_;
 };
 
 }  // namespace isobit

@@ -9,6 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/gemm_epilogue.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/exp2-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,29 +17,6 @@ namespace isobit {
 namespace HWY_NAMESPACE {
 
 inline constexpr int kGatePanelRows = kPanelLanes / 2;
-
-// Exp2 of kernels/numerics/scalar.h, but for NaN, of which it may make any number.
-HWY_INLINE Floats Exp2Lanes(Floats x) {
-  const FloatTag df;
-  const IntTag di;
-  const auto clamped = hn::Min(hn::Max(x, hn::Set(df, -152.0f)), hn::Set(df, 129.0f));
-  const auto round_to_integer = hn::Set(df, 0x1.8p+23f);
-  const auto n = hn::Sub(hn::Add(clamped, round_to_integer), round_to_integer);
-  const auto f = hn::Sub(clamped, n);
-  auto q = hn::Set(df, 0x1.3f906cp-13f);
-  q = hn::MulAdd(q, f, hn::Set(df, 0x1.5f0a66p-10f));
-  q = hn::MulAdd(q, f, hn::Set(df, 0x1.3b30bp-7f));
-  q = hn::MulAdd(q, f, hn::Set(df, 0x1.c6af78p-5f));
-  q = hn::MulAdd(q, f, hn::Set(df, 0x1.ebfbd8p-3f));
-  q = hn::MulAdd(q, f, hn::Set(df, 0x1.62e43p-1f));
-  const auto power = hn::MulAdd(q, f, hn::Set(df, 1.0f));
-  const auto exponent = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(exponent);
-  const auto power_of_two = [&](hn::Vec<IntTag> e) HWY_ATTR {
-    return hn::BitCast(df, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127))));
-  };
-  return hn::Mul(hn::Mul(power, power_of_two(half)), power_of_two(hn::Sub(exponent, half)));
-}
 
 // SiluGate of kernels/numerics/scalar.h.
 HWY_INLINE Floats SiluGateLanes(Floats gate, Floats up) {

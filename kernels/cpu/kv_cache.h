@@ -48,6 +48,10 @@ class CpuKvCache final : public KvCache {
   const Bf16* Values(int layer, int32_t page, int kv_head) const {
     return Head(layer, page, kv_head) + int64_t{shape().page_tokens} * shape().head_dim;
   }
+  // Where dimension d of a key stands in its group.
+  static int64_t KeyOffset(int key, int d) {
+    return (int64_t{d / 2} * kKeyGroup + key) * 2 + d % 2;
+  }
   // One element of a stored key.
   Bf16 KeyAt(int layer, int32_t page, int kv_head, int slot, int d) const {
     return KeyGroup(layer, page, kv_head, slot / kKeyGroup)[KeyOffset(slot % kKeyGroup, d)];
@@ -57,9 +61,6 @@ class CpuKvCache final : public KvCache {
   CpuKvCache(const KvCacheShape& shape, std::unique_ptr<Buffer> memory)
       : KvCache(shape), memory_(std::move(memory)) {}
 
-  static int64_t KeyOffset(int key, int d) {
-    return (int64_t{d / 2} * kKeyGroup + key) * 2 + d % 2;
-  }
   int64_t PageElements() const { return shape().BytesPerPage() / int64_t{sizeof(Bf16)}; }
   // Keys of a head in a page; its values follow.
   Bf16* Head(int layer, int32_t page, int kv_head) const {
