@@ -286,10 +286,22 @@ ExpressionOr ExpressionParser::Test(std::unique_ptr<Expression> base) {
   auto made = New(Expression::kTest, tokens_.Peek().text);
   tokens_.Take();
   if (auto s = Adopt(made.get(), std::move(base)); !s.ok()) return s;
-  if (tokens_.IsSymbol("(")) return Unsupported(tokens_.line(), made->text + "(...)");
+  if (auto s = CheckNoTestArgument(made->text); !s.ok()) return s;
   if (negation == nullptr) return made;
   if (auto s = Adopt(negation.get(), std::move(made)); !s.ok()) return s;
   return negation;
+}
+
+// Jinja lets the argument of a test stand without parentheses; so no other name may follow either.
+absl::Status ExpressionParser::CheckNoTestArgument(std::string_view test) const {
+  if (tokens_.IsName("is")) return Error(tokens_.line(), "tests can't be chained with 'is'");
+  const bool operand = tokens_.Is(Token::kName) || tokens_.Is(Token::kString) ||
+                       tokens_.Is(Token::kInteger) || tokens_.IsSymbol("(") ||
+                       tokens_.IsSymbol("[") || tokens_.IsSymbol("{");
+  if (!operand || tokens_.IsName("else") || tokens_.IsName("or") || tokens_.IsName("and")) {
+    return absl::OkStatus();
+  }
+  return Unsupported(tokens_.line(), absl::StrCat("is ", Absl(test), " with an argument"));
 }
 
 ExpressionOr ExpressionParser::Arguments(std::unique_ptr<Expression> call) {

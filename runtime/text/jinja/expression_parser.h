@@ -22,7 +22,7 @@ class ExpressionParser {
   // One expression. A tuple without parentheses is refused.
   ExpressionOr Parse();
 
-  // The same without `x if c else y`, as behind `for ... in`.
+  // The same without `x if c else y`, as behind `if` and `for ... in`.
   ExpressionOr ParseOr();
 
  private:
@@ -42,6 +42,7 @@ class ExpressionParser {
   ExpressionOr Attribute(std::unique_ptr<Expression> base);
   ExpressionOr Item(std::unique_ptr<Expression> base);
   ExpressionOr Test(std::unique_ptr<Expression> base);
+  absl::Status CheckNoTestArgument(std::string_view test) const;
   // Appends the arguments in parentheses to `call`.
   ExpressionOr Arguments(std::unique_ptr<Expression> call);
 

@@ -165,6 +165,7 @@ absl::StatusOr<bool> Operators::Less(const Value& left, const Value& right) {
     if (auto s = budget.Step(StepsFor(left.text()->size())); !s.ok()) return s;
     return *left.text() < *right.text();
   }
+  if (left.list() != nullptr && right.list() != nullptr) return Unsupported(line, "list < list");
   return Error(line, absl::StrCat("'<' does not work between ", Absl(left.TypeName()), " and ",
                                   Absl(right.TypeName())));
 }
@@ -178,8 +179,8 @@ absl::StatusOr<bool> Operators::Contains(const Value& container, const Value& va
     }
     return false;
   }
-  if (value.text() != nullptr && container.map() != nullptr) {
-    return container.map()->Find(*value.text()) != nullptr;
+  if (container.map() != nullptr && value.list() == nullptr && value.map() == nullptr) {
+    return value.text() != nullptr && container.map()->Find(*value.text()) != nullptr;
   }
   if (value.text() != nullptr && container.text() != nullptr) {
     // The search may take the product of the two lengths.

@@ -111,9 +111,10 @@ StatementOr Parser::ParseIf() {
   if (depth_ >= kMaxNesting) return LimitReached("statements are nested too deeply", kMaxNesting);
   auto made = New(Statement::kIf, tokens_.line());
   tokens_.Take();
-  ExpressionOr condition = expressions_.Parse();
+  ExpressionOr condition = expressions_.ParseOr();  // a bare `x if y` is no condition
   if (!condition.ok()) return condition.status();
   made->expression = *std::move(condition);
+  if (tokens_.IsSymbol(",")) return Unsupported(tokens_.line(), "a tuple");
   if (auto s = tokens_.Expect(Token::kBlockEnd, "%}"); !s.ok()) return s;
   absl::StatusOr<Block> body = ParseBlock();
   if (!body.ok()) return body.status();
