@@ -24,11 +24,13 @@ class SplitMix {
   int64_t Below(int64_t bound) {
     return static_cast<int64_t>(Next() % static_cast<uint64_t>(bound));
   }
-  // Nearly normal, mean 0 and deviation 1: a sum of uniform integers, without a maths library.
+  // Nearly normal, mean 0 and deviation 1: a sum of four uniform integers, without a maths library.
   float Normal() {
-    int64_t sum = 0;
-    for (int i = 0; i < 12; ++i) sum += static_cast<int64_t>(Next() >> 40);
-    return static_cast<float>(static_cast<double>(sum) / (1 << 24) - 6.0);
+    const uint64_t z = Next();
+    const auto sum =
+        static_cast<int64_t>((z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48)) -
+        2 * 0xffff;
+    return static_cast<float>(sum) * 0x1.bb67aep-16f;  // sqrt(3) / 2^16
   }
 
  private:

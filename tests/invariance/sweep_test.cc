@@ -38,6 +38,31 @@ TEST(Sweep, ReferenceBackendIsInvariant) {
   ExpectInvariant(Sweep(*backend, kTinyShape, {.max_rows = 40}));
 }
 
+std::unique_ptr<Backend> Cpu(const CpuOptions& options) {
+  auto backend = CreateCpuBackend(options);
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  return *std::move(backend);
+}
+
+// Case 2: every batch size from 1 to 300, shapes of a small model.
+TEST(Sweep, Case2CpuBackendEveryBatchSize) {
+  for (int threads : {1, 3}) {
+    ExpectInvariant(Sweep(*Cpu({.threads = threads}), kTinyShape, {.max_rows = 300}));
+  }
+}
+
+// Shapes of SmolLM2-135M but for a smaller vocabulary, batch sizes with a stride.
+TEST(Sweep, Case2CpuBackendShapesOfARealModel) {
+  const ModelShape shape = {.width = 576,
+                            .ffn_width = 1536,
+                            .vocab = 4096,
+                            .heads = 9,
+                            .kv_heads = 3,
+                            .head_dim = 64,
+                            .page_tokens = 32};
+  ExpectInvariant(Sweep(*Cpu({.threads = 2}), shape, {.max_rows = 80, .step = 3}));
+}
+
 class FaultTest : public testing::TestWithParam<Fault> {};
 
 // The sweep of the faulty operation fails, and no other.
