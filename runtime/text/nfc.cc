@@ -11,6 +11,10 @@
 namespace isobit {
 namespace {
 
+// One below the first trailing consonant of Hangul. It composes with nothing, but utf8proc 2.8
+// drops it behind a syllable. So it always begins a new piece to compose.
+constexpr utf8proc_int32_t kBeforeTrailingConsonants = 0x11A7;
+
 absl::Status Failed(utf8proc_ssize_t code) {
   return absl::ResourceExhaustedError(
       absl::StrCat("normalizing text to NFC failed: ", utf8proc_errmsg(code)));
@@ -61,13 +65,16 @@ absl::StatusOr<std::string> ToNfc(std::string_view text) {
     points.insert(points.end(), parts, parts + count);
   }
   OrderMarks(&points);
-  const utf8proc_ssize_t length = utf8proc_normalize_utf32(
-      points.data(), static_cast<utf8proc_ssize_t>(points.size()), kCompose);
-  if (length < 0) return Failed(length);
   std::string out;
   out.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < length; ++i) {
-    AppendUtf8(static_cast<char32_t>(points[static_cast<size_t>(i)]), &out);
+  for (auto begin = points.begin(); begin != points.end();) {
+    const auto end = std::find(begin + 1, points.end(), kBeforeTrailingConsonants);
+    const utf8proc_ssize_t length = utf8proc_normalize_utf32(&*begin, end - begin, kCompose);
+    if (length < 0) return Failed(length);
+    for (utf8proc_ssize_t i = 0; i < length; ++i) {
+      AppendUtf8(static_cast<char32_t>(begin[i]), &out);
+    }
+    begin = end;
   }
   return out;
 }
