@@ -311,7 +311,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> FromBuilder(const GgufBuilder& builde
 
 TEST(TokenizerGgufTest, ReadsItsKeys) {
   Ids types(256, 1);
-  types['~'] = 3;
+  types[200] = static_cast<int32_t>(TokenKind::kControl);
   const auto tokenizer = FromBuilder(ToyFile()
                                          .Ints("tokenizer.ggml.token_type", types)
                                          .U32("tokenizer.ggml.bos_token_id", 1)

@@ -1,0 +1,86 @@
+// Writes the small inputs that the fuzzers start from. usage: make_seeds FOLDER
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/runtime/model/gguf_builder.h"
+#include "tests/runtime/text/toy_tokenizer.h"
+
+namespace isobit {
+namespace {
+
+class Seeds {
+ public:
+  Seeds(const std::filesystem::path& root, const char* target) : folder_(root / target) {
+    std::filesystem::create_directories(folder_);
+  }
+  void Add(const std::string& bytes) {
+    std::ofstream out(folder_ / std::to_string(count_++), std::ios::binary);
+    out << bytes;
+    if (!out.flush()) std::perror("can't write a seed"), std::exit(1);
+  }
+
+ private:
+  std::filesystem::path folder_;
+  int count_ = 0;
+};
+
+GgufBuilder ToyFile() {
+  ToyTokenizer toy;
+  toy.Merge("a", "b");
+  toy.Token("<x>", TokenKind::kControl);
+  std::vector<int32_t> kinds;
+  for (const TokenKind kind : toy.kinds) kinds.push_back(static_cast<int32_t>(kind));
+  GgufBuilder b;
+  b.Text("tokenizer.ggml.model", "gpt2").Text("tokenizer.ggml.pre", "smollm");
+  b.Texts("tokenizer.ggml.tokens", toy.tokens).Texts("tokenizer.ggml.merges", toy.merges);
+  return b.Ints("tokenizer.ggml.token_type", kinds);
+}
+
+void WriteAll(const std::filesystem::path& root) {
+  Seeds gguf(root, "gguf");
+  gguf.Add(GgufBuilder().Build());
+  gguf.Add(GgufBuilder().Text("k", "v").U32("general.alignment", 32).Bool("b", true).Build());
+  gguf.Add(GgufBuilder().Texts("t", {"x", "yz"}).Ints("i", {1, -2}).Build());
+  gguf.Add(GgufBuilder()
+               .Tensor("w", {32, 2}, 8, 0, std::string(68, 'w'))
+               .Tensor("n", {5}, 0, 96, std::string(20, 'n'))
+               .Build());
+  gguf.Add(ToyFile().Build());
+
+  Seeds tokenizer(root, "tokenizer");
+  for (const char which : {'\0', '\1', '\2', '\3', '\4'}) {
+    const std::string name(1, which);
+    tokenizer.Add(name + "It's 1234 caf\xC3\xA9s,  don't\r\n\n <|end|>\xE4\xB8\xAD e\xCC\x81");
+    tokenizer.Add(name + "\xFF\xE2\x82 \xFE\x05<|e<||");
+  }
+
+  Seeds chat(root, "chat_template");
+  chat.Add(
+      "{% for m in messages %}{% if loop.first and m['role'] != 'system' %}{{ 'a\\n' }}{% endif %}"
+      "{{'<|' + m.role + '\\n' + m['content']|trim }}{% endfor %}");
+  chat.Add(
+      "{%- set x = [1, n, 'a'] -%}\n{{- x[0] // 2 ~ x|length if n is defined else none }}{# c #}");
+  chat.Add(
+      "{% if not (1 < n <= 7) or 'a' in 'abc' %}a{% elif n %}b{% else %}{{ raise_exception('x') "
+      "}}{% endif %}");
+
+  Seeds widen(root, "widen");
+  for (const int type : {0, 1, 2, 3, 8, 14, 30}) {
+    widen.Add(std::string(1, static_cast<char>(type)) + std::string(210, '\x3C'));
+  }
+}
+
+}  // namespace
+}  // namespace isobit
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: make_seeds FOLDER\n");
+    return 2;
+  }
+  isobit::WriteAll(argv[1]);
+  return 0;
+}
