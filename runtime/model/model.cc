@@ -149,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
   if (!checkpoint.ok()) return checkpoint.status();
   const ModelConfig& config = (*checkpoint)->config();
   if (max_positions < 0 || max_positions > config.context_length) {
-    return absl::InvalidArgumentError(
+    return absl::OutOfRangeError(
         absl::StrCat("max-model-len must be in [1, ", config.context_length,
                      "], the model's context length, got ", max_positions));
   }

@@ -43,7 +43,8 @@ class Model {
  public:
   // Reads a GGUF file. Errors name the file, what is wrong in it and the limit: NotFound,
   // InvalidArgument (a lying or unsupported file), ResourceExhausted (does not fit). Positions
-  // beyond `max_positions` (0: the model's own context length) are not prepared for.
+  // beyond `max_positions` (0: the model's own context length) are not prepared for; OutOfRange if
+  // it is more than that.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& path,
                                                      std::unique_ptr<Backend> backend,
                                                      int64_t max_positions = 0);

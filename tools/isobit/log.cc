@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -47,6 +48,7 @@ absl::Status SetUpLog(LogLevel level, const std::string& file) {
   LogState& state = State();
   const std::lock_guard lock(state.mutex);
   state.level = level;
+  if (state.file != nullptr) std::fclose(std::exchange(state.file, nullptr));
   if (file.empty()) return absl::OkStatus();
   state.file = std::fopen(file.c_str(), "ae");
   if (state.file == nullptr) {

@@ -125,7 +125,10 @@ std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_
   if (!backend.ok()) return fail(backend.status(), code_of(backend.status()));
   absl::StatusOr<std::unique_ptr<Model>> model =
       Model::Load(options.model, *std::move(backend), options.engine.max_model_len);
-  if (!model.ok()) return fail(model.status(), kExitUnusable);
+  if (!model.ok()) {
+    // --max-model-len beyond the model's; an InvalidArgument is the file's here.
+    return fail(model.status(), absl::IsOutOfRange(model.status()) ? kExitWrongUse : kExitUnusable);
+  }
   LogInfo(absl::StrCat(options.model, ": ", (*model)->load_note(), "; digest ",
                        (*model)->digest().ToHex()));
   EngineOptions engine_options = options.engine;
