@@ -77,25 +77,21 @@ struct CosSin {
   float sin;
 };
 
-// cos and sin of `angle` radians in fp32, nearest but for cases within 2^-24 ulp of a tie.
-// REQUIRES: |angle| <= 2^30.
+// cos and sin of `angle` radians in fp32: the nearest fp32, but for angles next to multiples of
+// pi/2 or results next to a tie, where the error stays below 0.6 ulp. REQUIRES: |angle| <= 2^30.
 ISOBIT_HOST_DEVICE inline CosSin CosSinOf(double angle) {
-  // angle = n pi/2 + r, |r| <= pi/4, with r kept as high + low. pi/2 is used to 159 bits, so that
-  // the angles nearest to its multiples keep their relative accuracy.
+  // angle = n pi/2 + x, |x| <= pi/4. With pi/2 as two doubles and the difference in double double,
+  // x has nearly always its full accuracy; for the angles nearest to a multiple of pi/2, where x is
+  // around 2^-58, still 26 bits.
   constexpr double kRoundToInteger = 0x1.8p+52;
   constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
-  constexpr double kHalfPi[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54,
-                                 -0x1.f1976b7ed8fbcp-110};
+  constexpr DoubleDouble kHalfPi = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};
   const double n = ieee::Sub(ieee::Fma(angle, kTwoOverPi, kRoundToInteger), kRoundToInteger);
-  const DoubleDouble first = TwoProduct(-n, kHalfPi[0]);
-  const DoubleDouble second = TwoProduct(-n, kHalfPi[1]);
-  DoubleDouble r = TwoSum(angle, first.high);  // the high part is exact: the two nearly cancel
-  r = Add(r, {first.low, 0.0});
-  r = Add(r, second);
-  r = Add(r, {ieee::Mul(-n, kHalfPi[2]), 0.0});
-
-  // Taylor series in r.high; what r.low adds is linear.
+  DoubleDouble r = Add({angle, 0.0}, TwoProduct(-n, kHalfPi.high));
+  r = Add(r, TwoProduct(-n, kHalfPi.low));
   const double x = r.high;
+
+  // Taylor series, whose error here is below 2^-53.
   const double x2 = ieee::Mul(x, x);
   double s = -0x1.ae7f3e733b81fp-41;  // -1/15!
   s = ieee::Fma(s, x2, 0x1.6124613a86d09p-33);
@@ -104,7 +100,7 @@ ISOBIT_HOST_DEVICE inline CosSin CosSinOf(double angle) {
   s = ieee::Fma(s, x2, -0x1.a01a01a01a01ap-13);
   s = ieee::Fma(s, x2, 0x1.1111111111111p-7);
   s = ieee::Fma(s, x2, -0x1.5555555555555p-3);
-  const double sine = ieee::Add(x, ieee::Fma(ieee::Mul(x2, x), s, r.low));
+  const double sine = ieee::Fma(ieee::Mul(x2, x), s, x);
   double c = 0x1.ae7f3e733b81fp-45;  // 1/16!
   c = ieee::Fma(c, x2, -0x1.93974a8c07c9dp-37);
   c = ieee::Fma(c, x2, 0x1.1eed8eff8d898p-29);
@@ -113,7 +109,7 @@ ISOBIT_HOST_DEVICE inline CosSin CosSinOf(double angle) {
   c = ieee::Fma(c, x2, -0x1.6c16c16c16c17p-10);
   c = ieee::Fma(c, x2, 0x1.5555555555555p-5);
   c = ieee::Fma(c, x2, -0.5);
-  const double cosine = ieee::Add(1.0, ieee::Fma(x2, c, -ieee::Mul(x, r.low)));
+  const double cosine = ieee::Fma(x2, c, 1.0);
 
   // Turn by the quadrant.
   const int quadrant = static_cast<int>(static_cast<int64_t>(n) & 3);

@@ -30,6 +30,19 @@ struct Range {
   int64_t last;
 };
 
+// The merged state of a row, before the division: fp32 shows what the rounding to bf16 would hide.
+AttentionState AttendState(const Head& head, Range range, double softmax_scale) {
+  AttentionState merged, split;
+  for (int64_t s = range.first / kSplitKeys; s <= range.last / kSplitKeys; ++s) {
+    AttendSplit(
+        head.q.data(), kHeadDim, MakeAttentionScale(softmax_scale), s, range.first, range.last,
+        [&](int64_t j) { return head.keys[static_cast<size_t>(j)].data(); },
+        [&](int64_t j) { return head.values[static_cast<size_t>(j)].data(); }, split);
+    MergeSplit(split, kHeadDim, merged);
+  }
+  return merged;
+}
+
 std::vector<Bf16> Attend(const Head& head, Range range, double softmax_scale = 0.125) {
   std::vector<Bf16> out(kHeadDim);
   AttendRow(
@@ -147,7 +160,7 @@ SplitResult LiteralSplit(const Head& head, const std::map<int64_t, std::vector<i
   return r;
 }
 
-std::vector<Bf16> LiteralAttend(const Head& head, Range range, double softmax_scale = 0.125) {
+SplitResult LiteralState(const Head& head, Range range, double softmax_scale) {
   const float c = static_cast<float>(1.4426950408889634 * softmax_scale);
   float threshold = 1.0f;
   while (2.0 * threshold * c <= 66.0) threshold *= 2.0f;
@@ -171,10 +184,24 @@ std::vector<Bf16> LiteralAttend(const Head& head, Range range, double softmax_sc
     total.l = total.l + next.l;
     for (size_t d = 0; d < kHeadDim; ++d) total.o[d] = total.o[d] + next.o[d];
   }
-  const float inverse = 1.0f / total.l;
-  std::vector<Bf16> out;
-  for (float o : total.o) out.push_back(RoundToBf16(o * inverse));
-  return out;
+  return total;
+}
+
+// Both implementations agree in every bit of the state and of the output.
+void ExpectEqualsLiteral(const Head& head, Range range, double softmax_scale = 0.125) {
+  SCOPED_TRACE(testing::Message() << "keys " << range.first << ".." << range.last << " scale "
+                                  << softmax_scale);
+  const SplitResult literal = LiteralState(head, range, softmax_scale);
+  const AttentionState state = AttendState(head, range, softmax_scale);
+  EXPECT_EQ(state.bucket, 64.0f * static_cast<float>(literal.bucket));
+  EXPECT_EQ(FloatBits(state.l), FloatBits(literal.l));
+  const float inverse = 1.0f / literal.l;
+  std::vector<Bf16> expected;
+  for (size_t d = 0; d < kHeadDim; ++d) {
+    EXPECT_EQ(FloatBits(state.o[d]), FloatBits(literal.o[d])) << d;
+    expected.push_back(RoundToBf16(literal.o[d] * inverse));
+  }
+  EXPECT_EQ(Attend(head, range, softmax_scale), expected);
 }
 
 // ---- Softmax attention in double.
@@ -259,13 +286,9 @@ TEST_P(AttentionByKind, EqualsTheLiteralText) {
       {5, 5},       {37, 100},  {500, 1023},  {1023, 1024}, {1024, 1024}, {1000, 2100},
       {1023, 2048}, {64, 2111}, {2190, 2199}, {960, 1087},  {1090, 1100},
   };
-  for (const Range& range : ranges) {
-    EXPECT_EQ(Attend(head, range), LiteralAttend(head, range)) << range.first << ".." << range.last;
-  }
+  for (const Range& range : ranges) ExpectEqualsLiteral(head, range);
   // Other scales, so that T and the buckets fall elsewhere.
-  for (double scale : {0.01, 0.0883883, 1.0}) {
-    EXPECT_EQ(Attend(head, {3, 1500}, scale), LiteralAttend(head, {3, 1500}, scale)) << scale;
-  }
+  for (double scale : {0.01, 0.08838834764831845, 1.0}) ExpectEqualsLiteral(head, {3, 1500}, scale);
 }
 
 TEST_P(AttentionByKind, IsAccurate) {
@@ -415,6 +438,45 @@ TEST(Attention, NonFiniteScores) {
   for (size_t d = 0; d < kHeadDim; ++d) {
     EXPECT_EQ(got[d], d == 5 ? Bf16{0x7f80} : clean[d]);
   }
+}
+
+// With head_dim 128, T * c = 65.3: a maximum just below T lies in bucket 64 by its size, but the
+// rule says 0, as a kernel that only compares with T would have it.
+TEST(Attention, ScoresBetween64AndTheThresholdKeepBucketZero) {
+  const double scale = 1.0 / std::sqrt(128.0);
+  Head head = MakeHead(Kind::kNormal, 200, 8);
+  std::fill(head.q.begin() + 1, head.q.end(), Bf16{0});
+  head.keys[77][0] = RoundToBf16(508.0f);
+  const AttentionState state = AttendState(head, {0, 199}, scale);
+  EXPECT_EQ(state.bucket, 0.0f);
+  EXPECT_GT(state.l, 0x1p+64f);
+  ExpectEqualsLiteral(head, {0, 199}, scale);
+  head.keys[77][0] = RoundToBf16(512.0f);
+  EXPECT_EQ(AttendState(head, {0, 199}, scale).bucket, 64.0f);
+  ExpectEqualsLiteral(head, {0, 199}, scale);
+}
+
+TEST(Attention, TheSumIsInvertedAndThenMultiplied) {
+  RandomValues random(9);
+  AttentionState state;
+  state.empty = false;
+  int division_differs = 0;
+  for (int i = 0; i < 200; ++i) {
+    state.l = static_cast<float>(1.0 + 1000.0 * random.Uniform());
+    for (int d = 0; d < kHeadDim; ++d) {
+      // The result lies next to the border between two bf16.
+      const uint32_t border = FloatBits(ToFloat(random.NormalBf16())) | 0x8000u;
+      state.o[d] = BitsFloat(border) * state.l;
+    }
+    Bf16 out[kHeadDim];
+    FinishAttention(state, kHeadDim, out);
+    const float inverse = 1.0f / state.l;
+    for (int d = 0; d < kHeadDim; ++d) {
+      EXPECT_EQ(out[d], RoundToBf16(state.o[d] * inverse));
+      if (out[d] != RoundToBf16(state.o[d] / state.l)) ++division_differs;
+    }
+  }
+  EXPECT_GT(division_differs, 100) << "the inputs could not have told";
 }
 
 TEST(Attention, SlidingWindow) {

@@ -173,6 +173,13 @@ bool HasCudaDevice() {
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
 }
 
+bool HasHopper() {
+  int major = 0;
+  return HasCudaDevice() &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+         major == 9;
+}
+
 std::vector<uint32_t> DeviceScalar(ScalarFunction function, uint32_t first, uint32_t step,
                                    int64_t count) {
   DeviceArray<uint32_t> out(count);

@@ -13,6 +13,8 @@
 namespace isobit {
 
 bool HasCudaDevice();
+// Whether it is the architecture whose tensor core contract 1 describes.
+bool HasHopper();
 
 enum class ScalarFunction { kExp2, kLog, kSilu };
 

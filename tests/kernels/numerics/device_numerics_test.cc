@@ -16,6 +16,7 @@
 #include "kernels/numerics/philox.h"
 #include "kernels/numerics/row_sum.h"
 #include "kernels/numerics/sampling.h"
+#include "tests/kernels/numerics/device_tensor_core.h"
 #include "tests/kernels/numerics/golden_hashes.h"
 #include "tests/kernels/numerics/random_values.h"
 
@@ -85,6 +86,18 @@ TEST_F(DeviceNumerics, Dot16OnRecordedSteps) {
   ExpectRecorded("mma_bf16_k16_edges_sm90.bin", DeviceDot16Bf16);
   ExpectRecorded("mma_fp16_k16_sm90.bin", DeviceDot16Fp16);
   ExpectRecorded("mma_fp16_k16_edges_sm90.bin", DeviceDot16Fp16);
+}
+
+// Not only recorded steps: the tensor core that is there, on a billion steps made to be hard.
+TEST_F(DeviceNumerics, Dot16OnTheTensorCore) {
+  if (!HasHopper()) GTEST_SKIP() << "no Hopper tensor core";
+  const TensorCoreReport report = CompareWithTensorCore(2026, 1000);
+  EXPECT_GE(report.compared, 1000000000u);
+  EXPECT_EQ(report.different, 0u) << "first: c " << report.c << " expected " << report.expected
+                                  << " got " << report.got;
+  for (auto count : {report.zeros, report.subnormals, report.infinities, report.nans}) {
+    EXPECT_GT(count, report.compared / 1000);
+  }
 }
 
 TEST_F(DeviceNumerics, RopeTable) {

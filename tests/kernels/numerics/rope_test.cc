@@ -75,8 +75,18 @@ TEST(CosSin, NearestWhereOneVanishes) {
     const CosSin got = CosSinOf(angle);
     smallest = std::min({smallest, std::fabs(double{got.cos}), std::fabs(double{got.sin})});
   }
+  // The doubles below 2^30 that are nearest to a multiple of pi/2 for their size, from continued
+  // fractions: 2^-60.5 to 2^-52.
+  for (double angle : {0x1.6c6cbc45dc8dep+5, 0x1.b951f1572eba5p+23, 0x1.b951f1572eba5p+29,
+                       0x1.39c6fd67805a7p+18, 0x1.9eb7148f354d6p+20, 0x1.55202aefde314p+29,
+                       0x1.67e57cdd4dc54p+15, 0x1.4456bdcf64b08p+24}) {
+    CheckAngle(angle, &not_nearest);
+    CheckAngle(-angle, &not_nearest);
+    const CosSin got = CosSinOf(angle);
+    smallest = std::min({smallest, std::fabs(double{got.cos}), std::fabs(double{got.sin})});
+  }
   EXPECT_EQ(not_nearest, 0);
-  EXPECT_LT(smallest, 1e-17) << "the angles were meant to be hard";
+  EXPECT_LT(smallest, 0x1p-60) << "the angles were meant to be hard";
 }
 
 TEST(CosSin, RandomAnglesOfEverySize) {
