@@ -3,7 +3,6 @@
 #include "tests/kernels/numerics/device_numerics.h"
 
 #include <gtest/gtest.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstring>
@@ -33,21 +32,6 @@ class DeviceNumerics : public testing::Test {
 constexpr std::pair<const char*, ScalarFunction> kFunctions[] = {{"exp2", ScalarFunction::kExp2},
                                                                  {"log", ScalarFunction::kLog},
                                                                  {"silu", ScalarFunction::kSilu}};
-
-// All 2^32 inputs, hashed in the chunks of scalar_exhaustive_test.cc.
-TEST_F(DeviceNumerics, ScalarFunctionsOnAllInputs) {
-  constexpr uint64_t kChunk = uint64_t{1} << 22;
-  for (const auto& [name, function] : kFunctions) {
-    std::vector<uint32_t> hashes;
-    for (uint64_t first = 0; first <= 0xffffffffu; first += kChunk) {
-      const auto outputs = DeviceScalar(function, static_cast<uint32_t>(first), 1, kChunk);
-      const uint64_t hash = XXH3_64bits(outputs.data(), 4 * outputs.size());
-      hashes.push_back(static_cast<uint32_t>(hash));
-      hashes.push_back(static_cast<uint32_t>(hash >> 32));
-    }
-    EXPECT_EQ(HashOfWords(hashes), GoldenHash(std::string(name) + "_all"));
-  }
-}
 
 TEST_F(DeviceNumerics, ScalarFunctionsAtAStride) {
   constexpr int64_t kCount = (int64_t{0xffffffff} / kHashStride) + 1;
