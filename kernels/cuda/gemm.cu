@@ -31,29 +31,36 @@ cudaError_t EncodeX(const Bf16* x, int64_t rows, int64_t cols, int tokens, CUten
   static const EncodeTiled encode = FindEncodeTiled();
   if (encode == nullptr) return cudaErrorSymbolNotFound;
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(cols), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t row_bytes[1] = {static_cast<cuuint64_t>(cols) * sizeof(Bf16)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(cols) * sizeof(Bf16)};
   const cuuint32_t box[2] = {kBoxCols, static_cast<cuuint32_t>(tokens)};
   const cuuint32_t element_strides[2] = {1, 1};
   const CUresult result =
-      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<Bf16*>(x), sizes, row_bytes, box,
+      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<Bf16*>(x), sizes, strides, box,
              element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 const void* FindKernel(const GemmKernelId& id) {
-  if (id.warpgroups == 2) return id.pair ? FindWidePairKernel(id.tile_rows) : nullptr;
-  return id.pair ? FindPairKernel(id.tile_rows) : FindSingleKernel(id.tile_rows);
+  switch (id.warpgroups) {
+    case 1:
+      return id.pair ? FindPairKernel(id.tile_rows) : FindSingleKernel(id.tile_rows);
+    case 2:
+      return id.pair ? FindWidePairKernel(id.tile_rows) : FindWideKernel(id.tile_rows);
+    case 3:
+      return id.pair ? nullptr : FindWidestKernel(id.tile_rows);
+  }
+  return nullptr;
 }
 
 bool IsAligned(const void* pointer, uintptr_t bytes) {
   return reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 }
 
-// Whether rows of the output, the residual and the bias can be touched four elements at a time.
+// Whether rows of the output and the residual can be touched 16 bytes at a time.
 bool AllowsVectors(const Gemm& op, int64_t outputs) {
-  return outputs % 4 == 0 && IsAligned(op.out_bf16, 4 * sizeof(Bf16)) &&
-         IsAligned(op.residual, 4 * sizeof(Bf16)) && IsAligned(op.out_fp32, 4 * sizeof(float));
+  return outputs % 8 == 0 && IsAligned(op.out_bf16, 16) && IsAligned(op.residual, 16) &&
+         IsAligned(op.out_fp32, 16);
 }
 
 GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
@@ -61,14 +68,16 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
   const PackedLayout& layout = weight.layout;
   GemmParams p = {};
   p.weight = static_cast<const uint8_t*>(weight.data);
-  p.panels = static_cast<int>(layout.Panels());
-  p.panel_box_bytes = static_cast<int>(layout.PanelBoxBytes());
+  p.groups = static_cast<int>(layout.Groups());
+  p.group_panels = layout.GroupPanels();
   p.k_boxes = static_cast<int>(layout.KBoxes());
   // Weights that are read once must not push x, outputs and the KV cache out of L2.
   p.weight_hint =
       plan.token_tiles == 1 ? sm90::CacheHint::kEvictFirst : sm90::CacheHint::kEvictNormal;
-  p.prefetch_boxes =
-      launch.early_start ? launch.prefetch_bytes / (plan.kernel.tile_rows * kBoxRowBytes) : 0;
+  const int stage_bytes =
+      BoxesPerStage(plan.kernel.tile_rows) * plan.kernel.tile_rows * kBoxRowBytes;
+  p.prefetch_stages =
+      launch.early_start ? launch.prefetch_bytes * plan.CtasPerUnit() / stage_bytes : 0;
   p.tokens = plan.tokens;
   p.token_tiles = plan.token_tiles;
   p.row_tiles = plan.row_tiles;
@@ -114,7 +123,8 @@ cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPla
   }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(plan.Ctas()));
-  config.blockDim = dim3(static_cast<unsigned>(128 * plan.kernel.warpgroups + 64));
+  config.blockDim =
+      dim3(static_cast<unsigned>(CtaThreads(plan.kernel.warpgroups, plan.kernel.pair)));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
   config.attrs = attributes;

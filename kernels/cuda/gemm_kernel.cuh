@@ -3,16 +3,19 @@
 
 // The GEMM kernel, for decode and prefill alike: y[token][output] = x w^T, K never split.
 //
-//   shared memory   a ring of stages, each some boxes of 64 k: a box of x [tokens][64] and a box
-//                   of weights [tile_rows][64]; one `full` and one `empty` barrier a stage
-//   weight warp     bulk copies of panels into the ring; in a pair, every other panel, to both CTAs
+//   shared memory   a ring of stages, each one or two boxes of 64 k: of x [tokens][64] and of
+//                   weights [tile_rows][64]; one `full` and one `empty` barrier a stage. A staging
+//                   area for results
+//   weight warp     bulk copies of panels into the ring; in a pair, half of them, to both CTAs
 //   x warp          tensor copies of x, zeros beyond its edges
-//   warpgroups      wgmma over the ring: 64 tokens times all weight rows of the tile each, then the
-//                   epilogue, from registers to memory
+//   warpgroups      wgmma over the ring: 64 tokens times all weight rows of the tile each; then the
+//                   epilogue into the staging area
+//   store warps     from the staging area to memory, while the warpgroups work on the next tile
 //
 // Tokens are the 64-row operand of wgmma. With fewer than 64 the operand reads on into whatever
 // lies behind; those rows of the product are never stored, and rows do not mix. Likewise for weight
-// rows of a tile that has fewer panels than fit.
+// rows of a tile that has fewer panels than fit. Boxes past the end of k arrive as zeros, which
+// change no chain.
 //
 // Weights are loaded before the kernels that this launch depends on have ended; nothing else is.
 
@@ -32,28 +35,37 @@ struct GemmConfig {
   static constexpr bool kPair = kPairValue;
   static constexpr int kBoxes = BoxesPerStage(kTileRows);
   static constexpr int kWeightBoxBytes = kTileRows * kBoxRowBytes;
-  // Warps: first the warpgroups (wgmma wants them aligned to 4 warps), then the two loaders.
+  // Warps: first the warpgroups (wgmma wants them aligned to 4 warps), then loaders and storers.
   static constexpr int kWeightWarp = 4 * kWarpgroups;
   static constexpr int kXWarp = kWeightWarp + 1;
-  static constexpr int kThreads = 32 * (kXWarp + 1);
+  static constexpr int kFirstStoreWarp = kXWarp + 1;
+  static constexpr int kStoreWarps = StoreWarps(kWarpgroups, kPair);
+  static constexpr int kThreads = CtaThreads(kWarpgroups, kPair);
   // Every warp of a warpgroup gives a slot back by itself, to both CTAs of a pair.
   static constexpr int kReleases = 4 * kWarpgroups * (kPair ? 2 : 1);
 };
 
 // ---- Shared memory
 
-// Addresses of the ring. Slots are aligned to 1024 bytes, as swizzled operands must be.
+// Addresses in shared memory. Boxes are aligned to 1024 bytes, as swizzled operands must be.
 template <class Config>
 struct Ring {
   uint32_t x, weight, full, empty;
+  uint32_t staging_offset;  // from the start of shared memory
+  // Barriers of the staging area: it may be written; it holds a finished tile.
+  uint32_t staging_free, staged;
   uint32_t x_box_bytes;
   int stages;
 
   __device__ Ring(uint32_t base, const GemmParams& p)
       : x(base), x_box_bytes(p.tokens * kBoxRowBytes), stages(p.stages) {
-    weight = x + stages * Config::kBoxes * x_box_bytes;
-    full = weight + stages * Config::kBoxes * Config::kWeightBoxBytes;
+    constexpr int kRows = Config::kTileRows;
+    weight = x + XBytes(kRows, p.tokens, stages);
+    staging_offset = XBytes(kRows, p.tokens, stages) + WeightBytes(kRows, stages);
+    full = base + staging_offset + StagingBytes(kRows, p.tokens);
     empty = full + 8 * stages;
+    staging_free = empty + 8 * stages;
+    staged = staging_free + 8;
   }
   __device__ uint32_t XBox(int slot, int box) const {
     return x + (slot * Config::kBoxes + box) * x_box_bytes;
@@ -82,7 +94,7 @@ struct Schedule {
   static __device__ int Begin() { return Config::kPair ? blockIdx.x / 2 : blockIdx.x; }
   static __device__ int Step() { return Config::kPair ? gridDim.x / 2 : gridDim.x; }
   static __device__ GemmTile At(const GemmParams& p, int index) {
-    return TileAt(index, p.token_tiles, p.row_tiles, p.panels);
+    return TileAt(index, p.token_tiles, p.row_tiles, p.groups);
   }
   // First row of x that this CTA takes.
   static __device__ int FirstToken(const GemmParams& p, const GemmTile& tile, uint32_t rank) {
@@ -105,6 +117,10 @@ __device__ void InitBarriers(const Ring<Config>& ring, int warp) {
     for (int slot = 0; slot < ring.stages; ++slot) {
       sm90::InitBarrier(ring.Empty(slot), Config::kReleases);
     }
+    if constexpr (Config::kStoreWarps > 0) {
+      sm90::InitBarrier(ring.staging_free, Config::kStoreWarps);
+      sm90::InitBarrier(ring.staged, 4 * Config::kWarpgroups);
+    }
     sm90::FenceBarrierInit();
   }
   __syncwarp();
@@ -117,42 +133,68 @@ __device__ void InitBarriers(const Ring<Config>& ring, int warp) {
 
 // ---- Producers, one thread each
 
+// The panels of one tile that this CTA copies: all, or one half if it is one of a pair.
+template <class Config>
+struct PanelCopies {
+  const uint8_t* from;  // box 0 of the first panel
+  int64_t panel_bytes;
+  uint32_t to;  // offset in a box of the ring
+  int panels;
+  uint32_t stage_bytes;  // of all panels, from both CTAs
+
+  __device__ PanelCopies(const GemmParams& p, const GemmTile& tile, uint32_t rank) {
+    const int all = tile.groups * p.group_panels;
+    const int half = (all + 1) / 2;
+    const int first = Config::kPair ? static_cast<int>(rank) * half : 0;
+    panels = Config::kPair ? (rank == 0 ? half : all - half) : all;
+    panel_bytes = int64_t{p.k_boxes} * kPanelBoxBytes;
+    from = p.weight + (tile.first_group * p.group_panels + first) * panel_bytes;
+    to = first * kPanelBoxBytes;
+    stage_bytes = all * Config::kBoxes * kPanelBoxBytes;
+  }
+
+  __device__ void Start(const Ring<Config>& ring, int slot, int box, sm90::CacheHint hint) const {
+    const uint32_t barrier = ring.Full(slot);
+    const uint8_t* panel = from + box * kPanelBoxBytes;
+    uint32_t place = ring.WeightBox(slot, 0) + to;
+#pragma unroll 1
+    for (int left = panels; left > 0; --left) {
+#pragma unroll
+      for (int b = 0; b < Config::kBoxes; ++b) {
+        if constexpr (Config::kPair) {
+          sm90::BulkCopyToPair(place + b * Config::kWeightBoxBytes, panel + b * kPanelBoxBytes,
+                               kPanelBoxBytes, barrier, hint);
+        } else {
+          sm90::BulkCopy(place + b * Config::kWeightBoxBytes, panel + b * kPanelBoxBytes,
+                         kPanelBoxBytes, barrier, hint);
+        }
+      }
+      panel += panel_bytes;
+      place += kPanelBoxBytes;
+    }
+  }
+  __device__ void Prefetch(int box, int boxes) const {
+    for (int i = 0; boxes > 0 && i < panels; ++i) {
+      sm90::BulkPrefetch(from + i * panel_bytes + box * kPanelBoxBytes, boxes * kPanelBoxBytes);
+    }
+  }
+};
+
 template <class Config>
 __device__ void LoadWeights(const GemmParams& p, const Ring<Config>& ring, uint32_t rank) {
   RingCursor cursor;
   int filled = 0;
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
-    const GemmTile tile = Schedule<Config>::At(p, index);
-    const uint32_t panel_bytes = p.panel_box_bytes;
-    const int64_t panel_stride = int64_t{p.k_boxes} * panel_bytes;
-    const uint8_t* tile_data = p.weight + tile.first_panel * panel_stride;
+    const PanelCopies<Config> copies(p, Schedule<Config>::At(p, index), rank);
     for (int box = 0; box < p.k_boxes; box += Config::kBoxes) {
-      const int boxes = min(Config::kBoxes, p.k_boxes - box);
       sm90::Wait(ring.Empty(cursor.slot), cursor.parity ^ 1);
-      sm90::ArriveExpectBytes(ring.Full(cursor.slot), tile.panels * boxes * panel_bytes);
-      for (int panel = rank; panel < tile.panels; panel += Config::kPair ? 2 : 1) {
-        const uint8_t* from = tile_data + panel * panel_stride + int64_t{box} * panel_bytes;
-#pragma unroll
-        for (int b = 0; b < Config::kBoxes; ++b) {
-          if (b >= boxes) break;
-          const uint32_t to = ring.WeightBox(cursor.slot, b) + panel * panel_bytes;
-          if constexpr (Config::kPair) {
-            sm90::BulkCopyToPair(to, from + b * panel_bytes, panel_bytes, ring.Full(cursor.slot),
-                                 p.weight_hint);
-          } else {
-            sm90::BulkCopy(to, from + b * panel_bytes, panel_bytes, ring.Full(cursor.slot),
-                           p.weight_hint);
-          }
-        }
-      }
+      sm90::ArriveExpectBytes(ring.Full(cursor.slot), copies.stage_bytes);
+      copies.Start(ring, cursor.slot, box, p.weight_hint);
       cursor = cursor.Next(ring.stages);
       // The ring is full and x may still be far away: let L2 fetch what comes next.
       if (++filled == ring.stages) {
-        const int ahead = min(p.prefetch_boxes, p.k_boxes - box - boxes);
-        for (int panel = rank; ahead > 0 && panel < tile.panels; panel += Config::kPair ? 2 : 1) {
-          sm90::BulkPrefetch(tile_data + panel * panel_stride + int64_t{box + boxes} * panel_bytes,
-                             ahead * panel_bytes);
-        }
+        const int next = box + Config::kBoxes;
+        copies.Prefetch(next, min(p.prefetch_stages * Config::kBoxes, p.k_boxes - next));
       }
     }
   }
@@ -174,12 +216,10 @@ __device__ void LoadX(const GemmParams& p, const Ring<Config>& ring, uint32_t ra
     const GemmTile tile = Schedule<Config>::At(p, index);
     const int first_token = Schedule<Config>::FirstToken(p, tile, rank);
     for (int box = 0; box < p.k_boxes; box += Config::kBoxes) {
-      const int boxes = min(Config::kBoxes, p.k_boxes - box);
       sm90::Wait(ring.Empty(cursor.slot), cursor.parity ^ 1);
-      sm90::ArriveExpectBytes(ring.Full(cursor.slot), boxes * ring.x_box_bytes);
+      sm90::ArriveExpectBytes(ring.Full(cursor.slot), Config::kBoxes * ring.x_box_bytes);
 #pragma unroll
       for (int b = 0; b < Config::kBoxes; ++b) {
-        if (b >= boxes) break;
         sm90::TensorCopy2D(ring.XBox(cursor.slot, b), &p.x, (box + b) * kBoxCols, first_token,
                            ring.Full(cursor.slot), sm90::CacheHint::kEvictLast);
       }
@@ -206,9 +246,7 @@ class Consumer {
   // d = the chain over k_boxes boxes of 64 k.
   __device__ void Multiply(int k_boxes, Accumulators& d) {
     is_first_stage_ = true;
-    int box = 0;
-    for (; box + Config::kBoxes <= k_boxes; box += Config::kBoxes) Stage<Config::kBoxes>(d);
-    if (Config::kBoxes > 1 && box < k_boxes) Stage<1>(d);
+    for (int box = 0; box < k_boxes; box += Config::kBoxes) Stage(d);
     sm90::WgmmaWait<0>();
     sm90::FenceAccumulators(d);
     Release(previous_slot_, true);
@@ -218,7 +256,6 @@ class Consumer {
   // Four k16 steps a box. The first step is a group of its own: once it is issued, waiting for all
   // older groups gives the previous slot back while the tensor core stays busy. The next stage's
   // barrier is looked at before the rest is issued, so that a ring that is ahead costs no wait.
-  template <int kBoxes>
   __device__ __forceinline__ void Stage(Accumulators& d) {
     const int slot = cursor_.slot;
     if (!ready_) sm90::Wait(ring_.Full(slot), cursor_.parity);
@@ -233,7 +270,7 @@ class Consumer {
     cursor_ = cursor_.Next(ring_.stages);
     ready_ = sm90::TestWait(ring_.Full(cursor_.slot), cursor_.parity);
 #pragma unroll
-    for (int step = 1; step < 4 * kBoxes; ++step) {
+    for (int step = 1; step < 4 * Config::kBoxes; ++step) {
       const int box = step / 4;
       const uint64_t offset = step % 4 * sm90::kDescriptorStepK16;
       sm90::WgmmaBf16(d, x + box * (ring_.x_box_bytes / 16) + offset,
@@ -264,18 +301,67 @@ class Consumer {
   bool ready_ = false;  // the cursor's stage is known to be full
 };
 
+// ---- Results
+//
+// A tile's life in the staging area: its residual is loaded, `staging_free` says so; the warpgroups
+// add and round in place, `staged` says so; it is stored. The last tile of a CTA is stored by the
+// warpgroups themselves, each warp its own tokens, since they have nothing else to do; without
+// store warps all tiles are, and no barrier is needed.
+
 template <class Config>
-__device__ void Consume(const GemmParams& p, const Ring<Config>& ring, int warpgroup,
-                        uint32_t rank) {
+__device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* staging,
+                        int warpgroup, uint32_t rank) {
   sm90::WaitForPriorKernels();
   Consumer<Config> consumer(ring, warpgroup);
+  Epilogue<Config::kTileRows> epilogue(p, staging);
+  const int warp_row = 16 * sm90::UniformWarpIndex();  // of this warp's first token in the tile
+  uint32_t parity = 0;
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
     const GemmTile tile = Schedule<Config>::At(p, index);
-    Epilogue<Config::kTileRows> epilogue(p, tile, Schedule<Config>::FirstToken(p, tile, rank),
-                                         warpgroup * 64);
+    const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank));
+    if constexpr (Config::kStoreWarps == 0) {
+      epilogue.LoadResidual(out, warp_row, 16);
+      __syncwarp();
+    }
     typename Consumer<Config>::Accumulators d = {};
     consumer.Multiply(p.k_boxes, d);
-    epilogue.Store(d);
+    if (p.epilogue == Gemm::Epilogue::kFp32) {
+      epilogue.StoreFp32(out, d, 64 * warpgroup);
+      continue;
+    }
+    if constexpr (Config::kStoreWarps > 0) sm90::Wait(ring.staging_free, parity);
+    epilogue.Stage(out, d, 64 * warpgroup);
+    __syncwarp();
+    if (Config::kStoreWarps > 0 && index + Schedule<Config>::Step() < p.tiles) {
+      if (sm90::ElectOne()) sm90::Arrive(ring.staged);
+    } else {
+      epilogue.Drain(out, warp_row, 16);
+      __syncwarp();
+    }
+    parity ^= 1;
+  }
+}
+
+template <class Config>
+__device__ void StoreTiles(const GemmParams& p, const Ring<Config>& ring, uint8_t* staging,
+                           int store_warp, uint32_t rank) {
+  if (p.epilogue == Gemm::Epilogue::kFp32) return;
+  sm90::WaitForPriorKernels();
+  Epilogue<Config::kTileRows> epilogue(p, staging);
+  constexpr int kRows = 64 * Config::kWarpgroups / Config::kStoreWarps;
+  const int first_row = store_warp * kRows;
+  uint32_t parity = 0;
+  for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
+    const GemmTile tile = Schedule<Config>::At(p, index);
+    const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank));
+    epilogue.LoadResidual(out, first_row, kRows);
+    __syncwarp();
+    if (sm90::ElectOne()) sm90::Arrive(ring.staging_free);
+    if (index + Schedule<Config>::Step() >= p.tiles) return;
+    sm90::Wait(ring.staged, parity);
+    epilogue.Drain(out, first_row, kRows);
+    __syncwarp();
+    parity ^= 1;
   }
 }
 
@@ -291,12 +377,14 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 
   InitBarriers(ring, warp);
   sm90::LaunchDependentKernels();
-  if (warp == Config::kWeightWarp) {
+  if (warp < Config::kWeightWarp) {
+    Consume(p, ring, shared + ring.staging_offset, warp / 4, rank);
+  } else if (warp == Config::kWeightWarp) {
     if (sm90::ElectOne()) LoadWeights(p, ring, rank);
   } else if (warp == Config::kXWarp) {
     if (sm90::ElectOne()) LoadX(p, ring, rank);
-  } else {
-    Consume(p, ring, warp / 4, rank);
+  } else if constexpr (Config::kStoreWarps > 0) {
+    StoreTiles(p, ring, shared + ring.staging_offset, warp - Config::kFirstStoreWarp, rank);
   }
 }
 

@@ -14,14 +14,13 @@
 namespace isobit::cuda {
 
 struct GemmParams {
-  CUtensorMap x;  // {k, rows}, boxes of 64 x tokens
-
+  CUtensorMap x;          // {k, rows}: boxes of 64 x tokens
   const uint8_t* weight;  // PackedLayout
-  int panels;
-  int panel_box_bytes;
+  int groups;             // of panels
+  int group_panels;
   int k_boxes;
   sm90::CacheHint weight_hint;
-  int prefetch_boxes;  // of each panel, into L2, once the ring is full for the first time
+  int prefetch_stages;  // into L2, once the ring is full for the first time
 
   int tokens;  // as in GemmPlan
   int token_tiles;
@@ -32,7 +31,7 @@ struct GemmParams {
   Gemm::Epilogue epilogue;
   int64_t rows;     // of x and out
   int64_t outputs;  // of a row of out: n, or n / 2 after SiluGate
-  bool vectors;     // rows of out, residual and bias are aligned for four elements at a time
+  bool vectors;     // rows of out and residual are aligned for 8 elements at a time
   const float* bias;
   const Bf16* residual;
   Bf16* out_bf16;

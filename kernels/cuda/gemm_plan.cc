@@ -15,21 +15,23 @@ constexpr int kWarpgroupTokens = 64;
 constexpr int kMaxSharedBytes = 232448;
 // More stages cost start-up time (a barrier's initialisation takes tens of cycles) and gain
 // nothing.
-constexpr int kMaxStages = 16;
-constexpr int kBarrierBytesPerStage = 16;
+constexpr int kMaxStages = 24;
 
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
 
-int StageBytes(int tile_rows, int tokens) {
-  return BoxesPerStage(tile_rows) * (tile_rows + tokens) * kBoxRowBytes + kBarrierBytesPerStage;
+int SharedBytes(int tile_rows, int tokens, int stages) {
+  return XBytes(tile_rows, tokens, stages) + WeightBytes(tile_rows, stages) +
+         StagingBytes(tile_rows, tokens) + BarrierBytes(stages);
 }
 
 std::vector<GemmKernelId> ListKernels() {
   std::vector<GemmKernelId> ids;
   for (int rows : kSingleTileRows) ids.push_back({rows, 1, false});
   for (int rows : kPairTileRows) ids.push_back({rows, 1, true});
+  for (int rows : kWideTileRows) ids.push_back({rows, 2, false});
   for (int rows : kWidePairTileRows) ids.push_back({rows, 2, true});
+  for (int rows : kWidestTileRows) ids.push_back({rows, 3, false});
   return ids;
 }
 
@@ -64,12 +66,14 @@ std::span<const GemmKernelId> GemmKernels() {
 }
 
 int SharedBytes(const GemmPlan& plan) {
-  return plan.stages * StageBytes(plan.kernel.tile_rows, plan.tokens);
+  return SharedBytes(plan.kernel.tile_rows, plan.tokens, plan.stages);
 }
 
 std::string ToString(const GemmPlan& plan) {
   return std::to_string(plan.kernel.tile_rows) + " rows x " + std::to_string(plan.tokens) +
-         " tokens" + (plan.kernel.warpgroups == 2 ? ", 2 warpgroups" : "") +
+         " tokens" +
+         (plan.kernel.warpgroups > 1 ? ", " + std::to_string(plan.kernel.warpgroups) + " warpgroups"
+                                     : "") +
          (plan.kernel.pair ? ", pairs" : "") + ", " + std::to_string(plan.stages) + " stages, " +
          std::to_string(plan.row_tiles) + " x " + std::to_string(plan.token_tiles) + " tiles on " +
          std::to_string(plan.Ctas()) + " CTAs";
@@ -78,7 +82,7 @@ std::string ToString(const GemmPlan& plan) {
 std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedLayout& weight,
                                        int64_t rows, int multiprocessors) {
   assert(rows >= 1 && weight.rows >= 1 && weight.cols >= 1);
-  if (kernel.tile_rows % weight.PanelRows() != 0) return std::nullopt;
+  if (kernel.tile_rows % weight.GroupRows() != 0) return std::nullopt;
   const int ctas_per_unit = kernel.pair ? 2 : 1;
   const int most_units = multiprocessors / ctas_per_unit;
   if (most_units < 1) return std::nullopt;
@@ -92,13 +96,14 @@ std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedL
   plan.tokens = static_cast<int>(RoundUp(DivideUp(rows, token_tiles * ctas_per_unit), 8));
   // Weights: tiles no higher than the kernel's. If there is one round of token tiles, as many tiles
   // as units or a multiple of it, so that all units load the same amount.
-  const int64_t panels_per_tile = kernel.tile_rows / weight.PanelRows();
-  const int64_t fewest = DivideUp(weight.Panels(), panels_per_tile);
-  const int64_t balanced = std::min(weight.Panels(), RoundUp(fewest, most_units));
+  const int64_t groups_per_tile = kernel.tile_rows / weight.GroupRows();
+  const int64_t fewest = DivideUp(weight.Groups(), groups_per_tile);
+  const int64_t balanced = std::min(weight.Groups(), RoundUp(fewest, most_units));
   plan.row_tiles = static_cast<int>(token_tiles == 1 ? balanced : fewest);
   plan.units = static_cast<int>(std::min<int64_t>(most_units, plan.row_tiles * token_tiles));
 
-  plan.stages = std::min(kMaxStages, kMaxSharedBytes / StageBytes(kernel.tile_rows, plan.tokens));
+  plan.stages = kMaxStages;
+  while (SharedBytes(plan) > kMaxSharedBytes) --plan.stages;
   return plan;
 }
 

@@ -33,7 +33,7 @@ struct GemmPlan {
   GemmKernelId kernel;
   int tokens = 0;       // of x for one CTA, a multiple of 8, at most 64 * warpgroups
   int token_tiles = 0;  // that cover all rows of x; a pair takes 2 * tokens rows
-  int row_tiles = 0;    // that cover the panels, as evenly as panels go
+  int row_tiles = 0;    // that cover the weights, as evenly as groups of panels go
   int stages = 0;       // of the ring in shared memory
   int units = 0;        // that run
 
@@ -44,14 +44,40 @@ struct GemmPlan {
 // For people: "64 rows x 2 x 64 tokens, pair, 128 CTAs, ...".
 std::string ToString(const GemmPlan& plan);
 
-// Boxes of 64 k that one stage of the ring holds.
-constexpr int BoxesPerStage(int tile_rows) { return tile_rows <= 96 ? 2 : 1; }
+// Warps that store finished tiles while the next are computed. Only kernels for many tiles have
+// them; in the others the warps that computed a tile store it.
+ISOBIT_HOST_DEVICE constexpr int StoreWarps(int warpgroups, bool pair) {
+  return warpgroups == 2 && pair ? 2 : 0;
+}
+// Warpgroups that multiply, a warp that loads weights, one that loads x, and store warps.
+ISOBIT_HOST_DEVICE constexpr int CtaThreads(int warpgroups, bool pair) {
+  return 128 * warpgroups + 64 + 32 * StoreWarps(warpgroups, pair);
+}
 
-// Bytes of shared memory that the kernel of this plan takes.
+// Boxes of 64 k that one stage of the ring holds.
+ISOBIT_HOST_DEVICE constexpr int BoxesPerStage(int tile_rows) { return tile_rows <= 96 ? 2 : 1; }
+
+// Shared memory of a CTA, in this order: x boxes of all stages, weight boxes of all stages, staging
+// area, barriers.
+ISOBIT_HOST_DEVICE constexpr int XBytes(int tile_rows, int tokens, int stages) {
+  return stages * BoxesPerStage(tile_rows) * tokens * kBoxRowBytes;
+}
+ISOBIT_HOST_DEVICE constexpr int WeightBytes(int tile_rows, int stages) {
+  return stages * BoxesPerStage(tile_rows) * tile_rows * kBoxRowBytes;
+}
+// Bytes from one token's row in the staging area to the next. The 16 bytes more keep the threads of
+// a warp, which write eight rows at once, off each other's banks.
+ISOBIT_HOST_DEVICE constexpr int StagingPitch(int tile_rows) { return 2 * tile_rows + 16; }
+ISOBIT_HOST_DEVICE constexpr int StagingBytes(int tile_rows, int tokens) {
+  return (tokens + 15) / 16 * 16 * StagingPitch(tile_rows);
+}
+// Two for each stage, two for the staging area.
+ISOBIT_HOST_DEVICE constexpr int BarrierBytes(int stages) { return 16 * stages + 16; }
+
 int SharedBytes(const GemmPlan& plan);
 
-// The plan of a given kernel, or nothing if the kernel can't do it (interleaved panels in a tile
-// that is no multiple of 32 rows).
+// The plan of a given kernel, or nothing if the kernel can't do it (tiles that would cut a
+// group of panels).
 std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedLayout& weight,
                                        int64_t rows, int multiprocessors);
 
@@ -60,30 +86,30 @@ GemmPlan PlanGemm(const PackedLayout& weight, int64_t rows, int multiprocessors)
 
 // ---- The order of tiles, for host and device
 
-// One tile of a unit.
+// One tile of a unit: some groups of panels of the weights (packed_layout.h).
 struct GemmTile {
   int token_tile;
-  int first_panel;
-  int panels;
+  int first_group;
+  int groups;
 };
 
-// Token tiles are taken in groups of this many, so that x and the weights of all tiles in flight
+// Token tiles are taken in bands of this many, so that x and the weights of all tiles in flight
 // stay in L2.
-inline constexpr int kTokenTilesPerGroup = 16;
+inline constexpr int kBandTokenTiles = 16;
 
-// Tile `index` of row_tiles * token_tiles. Row tile r holds panels [P r / R, P (r + 1) / R).
+// Tile `index` of row_tiles * token_tiles. Row tile r holds groups [G r / R, G (r + 1) / R).
 ISOBIT_HOST_DEVICE constexpr GemmTile TileAt(int index, int token_tiles, int row_tiles,
-                                             int panels) {
-  const int tiles_per_group = kTokenTilesPerGroup * row_tiles;
-  const int group = index / tiles_per_group;
-  const int first_token_tile = group * kTokenTilesPerGroup;
+                                             int groups) {
+  const int tiles_per_band = kBandTokenTiles * row_tiles;
+  const int band = index / tiles_per_band;
+  const int first_token_tile = band * kBandTokenTiles;
   const int left = token_tiles - first_token_tile;
-  const int width = left < kTokenTilesPerGroup ? left : kTokenTilesPerGroup;
-  const int in_group = index - group * tiles_per_group;
-  const int row_tile = in_group / width;
-  const auto first = static_cast<int>(int64_t{panels} * row_tile / row_tiles);
-  const auto end = static_cast<int>(int64_t{panels} * (row_tile + 1) / row_tiles);
-  return {first_token_tile + in_group - row_tile * width, first, end - first};
+  const int width = left < kBandTokenTiles ? left : kBandTokenTiles;
+  const int in_band = index - band * tiles_per_band;
+  const int row_tile = in_band / width;
+  const auto first = static_cast<int>(int64_t{groups} * row_tile / row_tiles);
+  const auto end = static_cast<int>(int64_t{groups} * (row_tile + 1) / row_tiles);
+  return {first_token_tile + in_band - row_tile * width, first, end - first};
 }
 
 }  // namespace isobit::cuda

@@ -6,15 +6,16 @@
 //
 //     [panel][k box of 64][row in the panel][64], bf16, zeros where the matrix has no element
 //
-// A panel is a few weight rows with all their k: 16 rows, or 32 where gate and up rows are
-// interleaved. One box of a panel is one contiguous piece of 2 or 4 KB, already in the order that
-// wgmma reads from shared memory (128-byte rows, 16-byte chunk c of row r at chunk c ^ (r mod 8)),
-// so plain bulk copies fetch it and any run of panels can make a tile.
+// A panel is 16 weight rows with all their k. One box of a panel is a contiguous piece of 2 KB,
+// already in the order that wgmma reads from shared memory (128-byte rows, 16-byte chunk c of row r
+// at chunk c ^ (r mod 8)), so plain bulk copies fetch it and any run of panels makes a tile. Down
+// k a panel is one contiguous stream. Boxes come in pairs: k is padded to a multiple of 128.
 //
-// Rows are permuted inside a panel so that one thread's accumulators are neighbouring outputs. With
-// q = lane mod 4, a thread holds columns 8j + 2q and 8j + 2q + 1 of the product. Plain panels put
-// output 4q + 2j + e at row 8j + 2q + e (j, e = 0, 1); gate-up panels put gate (e = 0) and up
-// (e = 1) of output 4q + j at row 8j + 2q + e (j = 0..3). Either way a thread stores four outputs.
+// Rows are permuted so that one thread's accumulators are neighbouring outputs. With q = lane mod 4
+// a thread holds columns 8j + 2q and 8j + 2q + 1 of the product. Plain matrices put output
+// 4q + 2j + e of a panel at row 8j + 2q + e (j, e = 0, 1). Gate-up matrices put gate (e = 0) and up
+// (e = 1) of output 4q + j at row 8j + 2q + e (j = 0..3) of two panels taken together. Either way
+// a thread stores four neighbouring outputs.
 
 #include <cstdint>
 
@@ -25,8 +26,9 @@ namespace isobit::cuda {
 
 inline constexpr int kBoxCols = 64;                // k in a box
 inline constexpr int kBoxRowBytes = 2 * kBoxCols;  // 128
-inline constexpr int kPlainPanelRows = 16;
-inline constexpr int kGateUpPanelRows = 32;
+inline constexpr int kPanelRows = 16;
+inline constexpr int kPanelBoxBytes = kPanelRows * kBoxRowBytes;  // 2048
+inline constexpr int kGroupOutputs = 16;
 
 // Where a weight row lies.
 struct PanelRow {
@@ -39,32 +41,32 @@ struct PackedLayout {
   int64_t cols = 0;  // k
   bool gate_up = false;
 
-  ISOBIT_HOST_DEVICE constexpr int PanelRows() const {
-    return gate_up ? kGateUpPanelRows : kPlainPanelRows;
+  // A group of panels gives 16 outputs and is never cut: 1 panel, or 2 of a gate-up matrix.
+  ISOBIT_HOST_DEVICE constexpr int GroupPanels() const { return gate_up ? 2 : 1; }
+  ISOBIT_HOST_DEVICE constexpr int GroupRows() const { return GroupPanels() * kPanelRows; }
+  ISOBIT_HOST_DEVICE constexpr int64_t Groups() const {
+    return (rows + GroupRows() - 1) / GroupRows();
   }
-  ISOBIT_HOST_DEVICE constexpr int64_t Panels() const {
-    return (rows + PanelRows() - 1) / PanelRows();
-  }
-  ISOBIT_HOST_DEVICE constexpr int64_t KBoxes() const { return (cols + kBoxCols - 1) / kBoxCols; }
-  ISOBIT_HOST_DEVICE constexpr int64_t PanelBoxBytes() const {
-    return int64_t{PanelRows()} * kBoxRowBytes;
+  ISOBIT_HOST_DEVICE constexpr int64_t Panels() const { return Groups() * GroupPanels(); }
+  // Always even.
+  ISOBIT_HOST_DEVICE constexpr int64_t KBoxes() const {
+    return (cols + 2 * kBoxCols - 1) / (2 * kBoxCols) * 2;
   }
   ISOBIT_HOST_DEVICE constexpr int64_t Bytes() const {
-    return Panels() * KBoxes() * PanelBoxBytes();
+    return Panels() * KBoxes() * kPanelBoxBytes;
   }
-  // Outputs that one panel gives.
-  ISOBIT_HOST_DEVICE constexpr int PanelOutputs() const { return kPlainPanelRows; }
 
   // Logical row in [0, rows). In a gate-up matrix the gate rows come first, then the up rows.
   ISOBIT_HOST_DEVICE constexpr PanelRow Locate(int64_t row) const {
     if (!gate_up) {
-      const int i = static_cast<int>(row % kPlainPanelRows);
-      return {row / kPlainPanelRows, 8 * (i / 2 % 2) + 2 * (i / 4) + i % 2};
+      const int i = static_cast<int>(row % kGroupOutputs);
+      return {row / kGroupOutputs, 8 * (i / 2 % 2) + 2 * (i / 4) + i % 2};
     }
     const bool up = row >= rows / 2;
     const int64_t output = up ? row - rows / 2 : row;
-    const int i = static_cast<int>(output % kPlainPanelRows);
-    return {output / kPlainPanelRows, 8 * (i % 4) + 2 * (i / 4) + (up ? 1 : 0)};
+    const int i = static_cast<int>(output % kGroupOutputs);
+    const int group_row = 8 * (i % 4) + 2 * (i / 4) + (up ? 1 : 0);
+    return {output / kGroupOutputs * 2 + group_row / kPanelRows, group_row % kPanelRows};
   }
 
   // Byte offset of the 16-byte chunk that holds columns [8 chunk, 8 chunk + 8) of a logical row.
@@ -72,7 +74,7 @@ struct PackedLayout {
     const PanelRow at = Locate(row);
     const int64_t box = at.panel * KBoxes() + chunk / 8;
     const int64_t swizzled = (chunk % 8) ^ (at.row % 8);
-    return box * PanelBoxBytes() + int64_t{at.row} * kBoxRowBytes + 16 * swizzled;
+    return box * kPanelBoxBytes + int64_t{at.row} * kBoxRowBytes + 16 * swizzled;
   }
 };
 

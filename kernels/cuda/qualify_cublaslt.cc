@@ -23,8 +23,6 @@ struct Library {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
   decltype(&cublasLtMatmulAlgoConfigGetAttribute) config_get;
-  decltype(&cublasLtMatmulAlgoConfigSetAttribute) config_set;
-  decltype(&cublasLtMatmulAlgoCheck) check;
   bool complete = false;
 };
 
@@ -52,9 +50,7 @@ Library Open() {
                Find(library, "cublasLtMatmulPreferenceDestroy", &l.preference_destroy) &&
                Find(library, "cublasLtMatmulPreferenceSetAttribute", &l.preference_set) &&
                Find(library, "cublasLtMatmulAlgoGetHeuristic", &l.heuristic) &&
-               Find(library, "cublasLtMatmulAlgoConfigGetAttribute", &l.config_get) &&
-               Find(library, "cublasLtMatmulAlgoConfigSetAttribute", &l.config_set) &&
-               Find(library, "cublasLtMatmulAlgoCheck", &l.check);
+               Find(library, "cublasLtMatmulAlgoConfigGetAttribute", &l.config_get);
   return l;
 }
 
@@ -133,24 +129,6 @@ std::vector<CublasLtAlgorithm> CublasLtGemm::Heuristic(int count) const {
     algorithms.push_back(a);
   }
   return algorithms;
-}
-
-bool CublasLtGemm::WithSplitK(const CublasLtAlgorithm& from, int splits,
-                              CublasLtAlgorithm* to) const {
-  *to = from;
-  to->split_k = splits;
-  to->reduction_scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  Lt().config_set(&to->algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &to->split_k,
-                  sizeof(to->split_k));
-  Lt().config_set(&to->algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &to->reduction_scheme,
-                  sizeof(to->reduction_scheme));
-  cublasLtMatmulHeuristicResult_t result = {};
-  if (Lt().check(handle_, operation_, w_, x_, y_, y_, &to->algorithm, &result) !=
-      CUBLAS_STATUS_SUCCESS) {
-    return false;
-  }
-  to->workspace_bytes = result.workspaceSize;
-  return result.workspaceSize <= kWorkspaceBytes;
 }
 
 bool CublasLtGemm::Launch(const CublasLtAlgorithm& algorithm, const Bf16* x, const Bf16* w, Bf16* y,

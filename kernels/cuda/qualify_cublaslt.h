@@ -40,8 +40,6 @@ class CublasLtGemm {
 
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
   std::vector<CublasLtAlgorithm> Heuristic(int count) const;
-  // The algorithm with K split in `splits`, added up in fp32; false if cuBLASLt refuses it.
-  bool WithSplitK(const CublasLtAlgorithm& from, int splits, CublasLtAlgorithm* to) const;
   // workspace: kWorkspaceBytes of device memory.
   bool Launch(const CublasLtAlgorithm& algorithm, const Bf16* x, const Bf16* w, Bf16* y,
               void* workspace, cudaStream_t stream) const;

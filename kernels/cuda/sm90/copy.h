@@ -45,8 +45,8 @@ __device__ inline void BulkPrefetch(const void* from, uint32_t bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
-// Copies the box at (x, y) of a two-dimensional tensor map. What lies outside the tensor arrives as
-// zeros and counts as bytes.
+// Copies the box of a tensor map at these coordinates, innermost first. What lies outside the
+// tensor arrives as zeros and counts as bytes.
 __device__ inline void TensorCopy2D(uint32_t to, const CUtensorMap* map, int x, int y,
                                     uint32_t barrier, CacheHint hint) {
   asm volatile(

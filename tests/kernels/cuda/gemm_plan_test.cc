@@ -18,20 +18,21 @@ const PackedLayout kLayouts[] = {{6144, 4096, false},   {4096, 4096, false}, {28
 const int64_t kRows[] = {1,   7,   8,   9,   63,  64,  65,   127,  128,
                          129, 192, 256, 257, 300, 512, 4096, 70000};
 
-// Every panel of every row of x belongs to exactly one tile, and no tile is larger than the kernel
-// or empty.
+// Every group of panels belongs to exactly one tile for every row of x, and no tile is larger than
+// the kernel or empty.
 void ExpectCovers(const GemmPlan& plan, const PackedLayout& weight, int64_t rows) {
-  const auto panels = static_cast<int>(weight.Panels());
-  std::vector<int> seen(static_cast<size_t>(int64_t{panels} * plan.token_tiles), 0);
+  const auto groups = static_cast<int>(weight.Groups());
+  std::vector<int> seen(static_cast<size_t>(int64_t{groups} * plan.token_tiles), 0);
   for (int i = 0; i < plan.token_tiles * plan.row_tiles; ++i) {
-    const GemmTile tile = TileAt(i, plan.token_tiles, plan.row_tiles, panels);
+    const GemmTile tile = TileAt(i, plan.token_tiles, plan.row_tiles, groups);
     ASSERT_GE(tile.token_tile, 0);
     ASSERT_LT(tile.token_tile, plan.token_tiles);
-    ASSERT_GT(tile.panels, 0);
-    ASSERT_LE(tile.panels * weight.PanelRows(), plan.kernel.tile_rows);
-    for (int p = tile.first_panel; p < tile.first_panel + tile.panels; ++p) {
-      ++seen[static_cast<size_t>(tile.token_tile) * static_cast<size_t>(panels) +
-             static_cast<size_t>(p)];
+    const int panels = tile.groups * weight.GroupPanels();
+    ASSERT_GT(panels, 0);
+    ASSERT_LE(panels * kPanelRows, plan.kernel.tile_rows);
+    for (int g = tile.first_group; g < tile.first_group + tile.groups; ++g) {
+      ++seen[static_cast<size_t>(tile.token_tile) * static_cast<size_t>(groups) +
+             static_cast<size_t>(g)];
     }
   }
   for (int count : seen) ASSERT_EQ(count, 1);
@@ -58,7 +59,7 @@ TEST(GemmPlan, EveryKernelCoversEveryOutputOnce) {
     for (int64_t rows : kRows) {
       for (const GemmKernelId& kernel : GemmKernels()) {
         const auto plan = PlanWithKernel(kernel, weight, rows, kMultiprocessors);
-        ASSERT_EQ(plan.has_value(), kernel.tile_rows % weight.PanelRows() == 0);
+        ASSERT_EQ(plan.has_value(), kernel.tile_rows % weight.GroupRows() == 0);
         if (!plan) continue;
         SCOPED_TRACE(ToString(*plan));
         ExpectPossible(*plan);

@@ -1,0 +1,214 @@
+#include "kernels/cuda/attention.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "kernels/cuda/cuda_status.h"
+
+namespace isobit::cuda {
+namespace {
+
+constexpr size_t kPlans = 4;
+// Sequences with this many packed rows in a batch are prefilled; shorter ones gain from having their
+// splits spread over the chip.
+constexpr int kPrefillPackedRows = 64;
+// Results of splits wait in at most this much memory; beyond it a tile's splits stay on one CTA.
+constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
+
+constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Makes `array` hold `count` elements, with room to grow. Zeroes new memory.
+template <typename T>
+absl::Status Reserve(int64_t count, const char* what, cudaStream_t stream, DeviceArray<T>* array,
+                     int64_t* capacity) {
+  if (count <= *capacity) return absl::OkStatus();
+  if (cudaError_t error = cudaStreamSynchronize(stream); error != cudaSuccess) {
+    return FromCuda(error, "waiting for attention");
+  }
+  array->reset();
+  *capacity = 0;
+  const int64_t wanted = count + count / 4;
+  absl::StatusOr<DeviceArray<T>> larger =
+      AllocateDeviceArray<T>(static_cast<size_t>(wanted), what);
+  if (!larger.ok()) return larger.status();
+  *array = *std::move(larger);
+  *capacity = wanted;
+  return FromCuda(
+      cudaMemsetAsync(array->get(), 0, static_cast<size_t>(wanted) * sizeof(T), stream),
+      "clearing attention's scratch memory");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AttentionRunner>> AttentionRunner::Create(int multiprocessors) {
+  std::unique_ptr<AttentionRunner> runner(new AttentionRunner(multiprocessors));
+  auto counters = AllocateDeviceArray<AttentionCounters>(1, "attention's counters");
+  if (!counters.ok()) return counters.status();
+  runner->counters_ = *std::move(counters);
+  const cudaError_t error = cudaMemset(runner->counters_.get(), 0, sizeof(AttentionCounters));
+  if (error != cudaSuccess) return FromCuda(error, "clearing attention's counters");
+  return runner;
+}
+
+PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
+  PlanRequest request;
+  request.batch = *op.batch;
+  request.group = op.heads / op.kv_heads;
+  request.window = op.window;
+  // In a decode step every sequence has one row, and a tile holds its heads.
+  const bool is_decode = op.batch->rows == op.batch->sequences;
+  request.split_tile_rows =
+      is_decode ? std::min(request.group, kSplitTileRows) : kSplitTileRows;
+  if (HasPrefillKernel(op.head_dim) && !is_decode) request.prefill_packed_rows = kPrefillPackedRows;
+  const Limits limits = LimitsOf(request, op.kv_heads);
+  request.whole_tiles =
+      PartialFloats(request, limits, op.kv_heads, op.head_dim) * int64_t{sizeof(float)} >
+      kMaxPartialBytes;
+  return request;
+}
+
+AttentionRunner::Limits AttentionRunner::LimitsOf(const PlanRequest& request, int kv_heads) {
+  const RowBatch& batch = request.batch;
+  const int64_t packed_rows = batch.rows * request.group;
+  Limits limits = {};
+  // A sequence's last tile need not be full.
+  limits.split_tiles = packed_rows / request.split_tile_rows + batch.sequences;
+  if (request.prefill_packed_rows > 0) {
+    const int64_t most_of_sequence =
+        DivideUp(request.prefill_packed_rows - 1, request.split_tile_rows);
+    limits.split_tiles = std::min(limits.split_tiles, batch.sequences * most_of_sequence);
+    limits.prefill_tiles =
+        packed_rows / kPrefillTileRows + std::min(batch.sequences, packed_rows);
+    limits.redo_units =
+        limits.prefill_tiles * (kPrefillTileRows / kSplitTileRows) * kv_heads;
+  }
+  const int64_t splits =
+      request.whole_tiles ? 1 : std::max<int64_t>(DivideUp(batch.max_context, kSplitKeys), 1);
+  limits.split_units = limits.split_tiles * splits;
+  return limits;
+}
+
+int64_t AttentionRunner::PartialFloats(const PlanRequest& request, const Limits& limits,
+                                       int kv_heads, int head_dim) {
+  if (request.whole_tiles || request.batch.max_context <= kSplitKeys) return 0;
+  return limits.split_units * kv_heads * request.split_tile_rows * (head_dim + 2);
+}
+
+absl::StatusOr<const AttentionRunner::Plan*> AttentionRunner::FindPlan(const PlanRequest& request,
+                                                                       const Limits& limits,
+                                                                       uint64_t upload_count,
+                                                                       cudaStream_t stream) {
+  for (Plan& plan : plans_) {
+    if (plan.upload_count != upload_count || !(plan.request == request)) continue;
+    plan.last_used = runs_;
+    return &plan;
+  }
+  Plan* to_replace = nullptr;
+  for (Plan& plan : plans_) {
+    if (plan.upload_count != upload_count) to_replace = &plan;
+  }
+  if (to_replace == nullptr && plans_.size() < kPlans) {
+    auto counts = AllocateDeviceArray<PlanCounts>(1, "a plan of attention");
+    if (!counts.ok()) return counts.status();
+    to_replace = &plans_.emplace_back();
+    to_replace->counts = *std::move(counts);
+  }
+  if (to_replace == nullptr) {
+    to_replace = &*std::min_element(
+        plans_.begin(), plans_.end(),
+        [](const Plan& a, const Plan& b) { return a.last_used < b.last_used; });
+  }
+  Plan& plan = *to_replace;
+  absl::Status status =
+      Reserve(limits.split_units, "a plan of attention", stream, &plan.units, &plan.unit_capacity);
+  if (status.ok()) {
+    status = Reserve(std::max<int64_t>(limits.prefill_tiles, 1), "a plan of attention", stream,
+                     &plan.prefill_tiles, &plan.prefill_capacity);
+  }
+  if (!status.ok()) return status;
+  plan.request = request;
+  plan.upload_count = upload_count;
+  plan.last_used = runs_;
+  const cudaError_t error = LaunchAttentionPlan(request, plan.counts.get(), plan.units.get(),
+                                                plan.prefill_tiles.get(), stream);
+  if (error != cudaSuccess) return FromCuda(error, "planning attention");
+  return &plan;
+}
+
+absl::Status AttentionRunner::ReserveScratch(const Attention& op, const PlanRequest& request,
+                                             const Limits& limits, cudaStream_t stream) {
+  constexpr char kWhat[] = "attention's scratch memory";
+  absl::Status status = Reserve(PartialFloats(request, limits, op.kv_heads, op.head_dim), kWhat,
+                                stream, &partial_, &partial_capacity_);
+  if (status.ok()) {
+    status = Reserve(limits.split_tiles * op.kv_heads, kWhat, stream, &splits_done_,
+                     &splits_done_capacity_);
+  }
+  if (status.ok()) status = Reserve(limits.redo_units, kWhat, stream, &redo_, &redo_capacity_);
+  if (status.ok() && request.prefill_packed_rows > 0) {
+    status = Reserve(int64_t{multiprocessors_} * PrefillMergedFloats(op.head_dim), kWhat, stream,
+                     &prefill_merged_, &prefill_merged_capacity_);
+  }
+  return status;
+}
+
+absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
+                                  uint64_t upload_count, cudaStream_t stream) {
+  if (op.batch->rows == 0) return absl::OkStatus();
+  assert(op.heads % op.kv_heads == 0 && op.head_dim == cache.shape().head_dim &&
+         op.kv_heads == cache.shape().kv_heads);
+  ++runs_;
+  const PlanRequest request = MakeRequest(op);
+  const Limits limits = LimitsOf(request, op.kv_heads);
+  if (absl::Status s = ReserveScratch(op, request, limits, stream); !s.ok()) return s;
+  const absl::StatusOr<const Plan*> plan = FindPlan(request, limits, upload_count, stream);
+  if (!plan.ok()) return plan.status();
+
+  const AttentionParams params = {
+      .q = op.q,
+      .out = op.out,
+      .cache_layer = cache.Layer(op.layer),
+      .layout = cache.layout(),
+      .page_table = op.batch->page_table,
+      .page_table_stride = op.batch->page_table_stride,
+      .heads = op.heads,
+      .group = request.group,
+      .window = op.window,
+      .scale = MakeAttentionScale(op.softmax_scale),
+      .read_once = request.prefill_packed_rows == 0 && request.group <= request.split_tile_rows,
+      .counts = (*plan)->counts.get(),
+      .split_units = (*plan)->units.get(),
+      .prefill_tiles = (*plan)->prefill_tiles.get(),
+      .counters = counters_.get(),
+      .redo = redo_.get(),
+      .partial = partial_.get(),
+      .partial_rows = request.split_tile_rows,
+      .splits_done = splits_done_.get(),
+      .prefill_merged = prefill_merged_.get(),
+  };
+  if (request.prefill_packed_rows > 0) {
+    const int64_t tiles = limits.prefill_tiles * op.kv_heads;
+    const auto ctas = static_cast<int>(std::min<int64_t>(tiles, multiprocessors_));
+    const cudaError_t error = LaunchAttentionPrefill(params, ctas, stream);
+    if (error != cudaSuccess) return FromCuda(error, "launching attention for prefill");
+  }
+  const int64_t works = limits.split_units * op.kv_heads + limits.redo_units;
+  const auto ctas = static_cast<int>(std::min<int64_t>(works, multiprocessors_));
+  return FromCuda(LaunchAttentionSplit(params, ctas, stream), "launching attention");
+}
+
+BackendCounters AttentionRunner::Counters(cudaStream_t stream) const {
+  AttentionCounters counted = {};
+  BackendCounters counters;
+  if (cudaMemcpyAsync(&counted, counters_.get(), sizeof(counted), cudaMemcpyDeviceToHost,
+                      stream) != cudaSuccess ||
+      cudaStreamSynchronize(stream) != cudaSuccess) {
+    return counters;
+  }
+  counters.attention_tiles = counted.tiles;
+  counters.attention_tiles_exact = counted.tiles_exact;
+  return counters;
+}
+
+}  // namespace isobit::cuda

@@ -1,0 +1,82 @@
+#ifndef ISOBIT_KERNELS_CUDA_ATTENTION_H_
+#define ISOBIT_KERNELS_CUDA_ATTENTION_H_
+
+// Paged attention on the GPU (contract 4). Which kernel takes which row, and how work is cut, is
+// planned on the device once a step, from the batch as it lies there; it can't be seen in the bits.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/kv_cache.h"
+#include "kernels/ops.h"
+
+namespace isobit::cuda {
+
+class AttentionRunner {
+ public:
+  // For a device with this many multiprocessors, the current one.
+  static absl::StatusOr<std::unique_ptr<AttentionRunner>> Create(int multiprocessors);
+
+  // Queues op; `cache` is op.cache. Scratch memory grows with the largest batch seen, for which the
+  // stream is waited for; a running model stops growing soon.
+  //
+  // upload_count: how many uploads the backend has queued so far. Plans are kept while it stands,
+  // because nothing else writes the arrays of a batch.
+  absl::Status Run(const Attention& op, const CudaKvCache& cache, uint64_t upload_count,
+                   cudaStream_t stream);
+
+  // Waits for the stream. Returns what was counted so far, nothing after a device error.
+  BackendCounters Counters(cudaStream_t stream) const;
+
+ private:
+  // A batch cut into tiles, on the device.
+  struct Plan {
+    PlanRequest request;
+    uint64_t upload_count = 0;
+    uint64_t last_used = 0;
+    DeviceArray<PlanCounts> counts;
+    DeviceArray<SplitUnit> units;
+    DeviceArray<AttentionTile> prefill_tiles;
+    int64_t unit_capacity = 0, prefill_capacity = 0;
+  };
+  // Upper limits of what a plan may hold, known without looking at the device.
+  struct Limits {
+    int64_t split_tiles;  // for each key head
+    int64_t split_units;
+    int64_t prefill_tiles;
+    int64_t redo_units;  // of all key heads
+  };
+
+  explicit AttentionRunner(int multiprocessors) : multiprocessors_(multiprocessors) {}
+
+  PlanRequest MakeRequest(const Attention& op) const;
+  static Limits LimitsOf(const PlanRequest& request, int kv_heads);
+  static int64_t PartialFloats(const PlanRequest& request, const Limits& limits, int kv_heads,
+                               int head_dim);
+  absl::StatusOr<const Plan*> FindPlan(const PlanRequest& request, const Limits& limits,
+                                       uint64_t upload_count, cudaStream_t stream);
+  absl::Status ReserveScratch(const Attention& op, const PlanRequest& request,
+                              const Limits& limits, cudaStream_t stream);
+
+  const int multiprocessors_;
+  DeviceArray<AttentionCounters> counters_;
+  std::vector<Plan> plans_;  // a few: layers may differ in their windows
+  uint64_t runs_ = 0;
+
+  DeviceArray<float> partial_, prefill_merged_;
+  DeviceArray<unsigned> splits_done_;
+  DeviceArray<RedoUnit> redo_;
+  int64_t partial_capacity_ = 0, prefill_merged_capacity_ = 0;
+  int64_t splits_done_capacity_ = 0, redo_capacity_ = 0;
+};
+
+}  // namespace isobit::cuda
+
+#endif  // ISOBIT_KERNELS_CUDA_ATTENTION_H_

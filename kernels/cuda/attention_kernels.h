@@ -1,0 +1,44 @@
+#ifndef ISOBIT_KERNELS_CUDA_ATTENTION_KERNELS_H_
+#define ISOBIT_KERNELS_CUDA_ATTENTION_KERNELS_H_
+
+// The compiled attention kernels. Each kind has a source file of its own, so that they compile side
+// by side.
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/attention_params.h"
+
+namespace isobit::cuda {
+
+// Launches the split kernel on `ctas` CTAs. Works for every head size in kHeadDims.
+cudaError_t LaunchAttentionSplit(const AttentionParams& params, int ctas, cudaStream_t stream);
+
+// Whether there is a prefill kernel for this head size, and the floats of scratch that each of its
+// CTAs needs at AttentionParams::prefill_merged.
+constexpr bool HasPrefillKernel(int head_dim) {
+  return head_dim == 64 || head_dim == 128 || head_dim == 256;
+}
+constexpr int PrefillMergedFloats(int head_dim) {
+  return head_dim == 256 ? kPrefillTileRows * head_dim : 0;
+}
+// Launches the prefill kernel. The split kernel must be launched after it, with the same params.
+cudaError_t LaunchAttentionPrefill(const AttentionParams& params, int ctas, cudaStream_t stream);
+
+// Cuts a batch into tiles for both kernels.
+struct PlanRequest {
+  RowBatch batch;
+  int group = 0;
+  int window = 0;
+  int split_tile_rows = 0;   // packed rows of a tile of the split kernel, at most kSplitTileRows
+  bool whole_tiles = false;  // the split kernel's units take all splits of a tile
+  int prefill_packed_rows =
+      0;  // sequences with at least this many go to the prefill kernel; 0: none
+
+  friend bool operator==(const PlanRequest& a, const PlanRequest& b);
+};
+cudaError_t LaunchAttentionPlan(const PlanRequest& request, PlanCounts* counts, SplitUnit* units,
+                                AttentionTile* prefill_tiles, cudaStream_t stream);
+
+}  // namespace isobit::cuda
+
+#endif  // ISOBIT_KERNELS_CUDA_ATTENTION_KERNELS_H_

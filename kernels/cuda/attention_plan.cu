@@ -1,0 +1,216 @@
+#include <cuda_runtime.h>
+
+#include <tuple>
+
+#include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/sm90/barrier.h"
+
+namespace isobit::cuda {
+namespace {
+
+constexpr int kThreads = 1024;
+constexpr int kWarps = kThreads / 32;
+// Prefill tiles are sorted by their keys, in steps of 128; longer ones share the first bucket.
+constexpr int kSortBuckets = 1024;
+constexpr int kKeysPerBucket = 128;
+
+// How the work of some sequences adds up.
+struct Totals {
+  int tiles = 0;  // of the split kernel
+  int units = 0;
+
+  __device__ Totals operator+(const Totals& b) const { return {tiles + b.tiles, units + b.units}; }
+  __device__ Totals operator-(const Totals& b) const { return {tiles - b.tiles, units - b.units}; }
+};
+
+__device__ Totals InclusiveWarpScan(Totals value) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const Totals before = {__shfl_up_sync(0xffffffffu, value.tiles, distance),
+                           __shfl_up_sync(0xffffffffu, value.units, distance)};
+    if (lane >= distance) value = value + before;
+  }
+  return value;
+}
+
+__device__ int DivideUp(int a, int b) { return (a + b - 1) / b; }
+
+struct SequenceRows {
+  int sequence, first_row, position, packed_rows;
+
+  __device__ SequenceRows(const PlanRequest& request, int index) : sequence(index) {
+    first_row = request.batch.first_row[index];
+    const int rows = request.batch.first_row[index + 1] - first_row;
+    position = rows > 0 ? request.batch.position[first_row] : 0;
+    packed_rows = rows * request.group;
+  }
+  __device__ bool IsPrefill(const PlanRequest& request) const {
+    return request.prefill_packed_rows > 0 && packed_rows >= request.prefill_packed_rows;
+  }
+  // The tile of this height that begins at packed row `packed`.
+  __device__ AttentionTile Tile(int packed, int height) const {
+    return {sequence, first_row, position, packed, min(height, packed_rows - packed)};
+  }
+};
+
+struct PlanShared {
+  int bucket[kSortBuckets];  // prefill tiles in it, then where its next one goes
+  int warp_total[kWarps];
+  Totals of_warp[kWarps];
+};
+
+// ---- Prefill tiles, longest first
+
+__device__ int BucketOf(const PlanRequest& request, const AttentionTile& tile) {
+  const KeyRange keys = tile.KeysOfAny(request.group, request.window);
+  const int length = (keys.last - keys.first) / kKeysPerBucket;
+  return kSortBuckets - 1 - min(length, kSortBuckets - 1);
+}
+
+// visit(tile) for all prefill tiles; a warp a sequence.
+template <typename Visit>
+__device__ void ForPrefillTiles(const PlanRequest& request, const Visit& visit) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  for (int s = warp; s < request.batch.sequences; s += kWarps) {
+    const SequenceRows rows(request, s);
+    if (!rows.IsPrefill(request)) continue;
+    const int tiles = DivideUp(rows.packed_rows, kPrefillTileRows);
+    for (int t = lane; t < tiles; t += 32) {
+      visit(rows.Tile(t * kPrefillTileRows, kPrefillTileRows));
+    }
+  }
+}
+
+// Turns the buckets' counts into their beginnings; returns the sum. One thread a bucket.
+__device__ int ScanBuckets(PlanShared& shared) {
+  static_assert(kSortBuckets == kThreads);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int count = shared.bucket[thread];
+  int sum = count;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int before = __shfl_up_sync(0xffffffffu, sum, distance);
+    if (lane >= distance) sum += before;
+  }
+  if (lane == 31) shared.warp_total[warp] = sum;
+  __syncthreads();
+  int before = 0, total = 0;
+  for (int w = 0; w < kWarps; ++w) {
+    if (w < warp) before += shared.warp_total[w];
+    total += shared.warp_total[w];
+  }
+  shared.bucket[thread] = before + sum - count;
+  __syncthreads();
+  return total;
+}
+
+// Returns how many there are.
+__device__ int PlanPrefill(const PlanRequest& request, AttentionTile* tiles, PlanShared& shared) {
+  if (request.prefill_packed_rows == 0) return 0;
+  shared.bucket[threadIdx.x] = 0;
+  __syncthreads();
+  ForPrefillTiles(request, [&](const AttentionTile& tile) {
+    atomicAdd(&shared.bucket[BucketOf(request, tile)], 1);
+  });
+  __syncthreads();
+  const int total = ScanBuckets(shared);
+  ForPrefillTiles(request, [&](const AttentionTile& tile) {
+    tiles[atomicAdd(&shared.bucket[BucketOf(request, tile)], 1)] = tile;
+  });
+  return total;
+}
+
+// ---- Units of the split kernel, in the order of sequences
+
+__device__ Totals OfTile(const PlanRequest& request, const AttentionTile& tile) {
+  if (request.whole_tiles) return {1, 1};
+  const KeyRange keys = tile.KeysOfAny(request.group, request.window);
+  return {1, keys.last / kSplitKeys - keys.first / kSplitKeys + 1};
+}
+
+// What a sequence adds. One thread.
+__device__ Totals OfSequence(const PlanRequest& request, int sequence) {
+  const SequenceRows rows(request, sequence);
+  Totals totals;
+  if (rows.IsPrefill(request)) return totals;
+  for (int packed = 0; packed < rows.packed_rows; packed += request.split_tile_rows) {
+    totals = totals + OfTile(request, rows.Tile(packed, request.split_tile_rows));
+  }
+  return totals;
+}
+
+// Writes a sequence's units behind those that are there already. One warp.
+__device__ void WriteUnits(const PlanRequest& request, int sequence, Totals before,
+                           SplitUnit* units) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const SequenceRows rows(request, sequence);
+  if (rows.IsPrefill(request)) return;
+  for (int packed = 0; packed < rows.packed_rows; packed += request.split_tile_rows) {
+    const AttentionTile tile = rows.Tile(packed, request.split_tile_rows);
+    const Totals of_tile = OfTile(request, tile);
+    const int first_split = tile.KeysOfAny(request.group, request.window).first / kSplitKeys;
+    for (int i = lane; i < of_tile.units; i += 32) {
+      units[before.units + i] = {tile, request.whole_tiles ? kAllSplits : first_split + i,
+                                 of_tile.units, before.tiles};
+    }
+    before = before + of_tile;
+  }
+}
+
+// Returns how many there are. Sequences are taken a thread each to count, then a warp each to write.
+__device__ int PlanSplits(const PlanRequest& request, SplitUnit* units, PlanShared& shared) {
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const auto sequences = static_cast<int>(request.batch.sequences);
+  Totals before_round;
+  for (int round = 0; round < sequences; round += kThreads) {
+    const Totals own = round + thread < sequences ? OfSequence(request, round + thread) : Totals{};
+    const Totals scanned = InclusiveWarpScan(own);
+    if (lane == 31) shared.of_warp[warp] = scanned;
+    __syncthreads();
+    Totals before = before_round;
+    for (int w = 0; w < kWarps; ++w) {
+      if (w < warp) before = before + shared.of_warp[w];
+      before_round = before_round + shared.of_warp[w];
+    }
+    before = before + scanned - own;
+    // The warp writes the sequences of its lanes.
+    for (int i = 0; i < 32 && round + warp * 32 + i < sequences; ++i) {
+      const Totals of_lane = {__shfl_sync(0xffffffffu, before.tiles, i),
+                              __shfl_sync(0xffffffffu, before.units, i)};
+      WriteUnits(request, round + warp * 32 + i, of_lane, units);
+    }
+    __syncthreads();
+  }
+  return before_round.units;
+}
+
+// One CTA.
+__global__ void __launch_bounds__(kThreads)
+    AttentionPlanKernel(const __grid_constant__ PlanRequest request, PlanCounts* counts,
+                        SplitUnit* units, AttentionTile* prefill_tiles) {
+  __shared__ PlanShared shared;
+  sm90::WaitForPriorKernels();
+  const int tiles = PlanPrefill(request, prefill_tiles, shared);
+  const int split_units = PlanSplits(request, units, shared);
+  if (threadIdx.x == 0) *counts = {split_units, tiles};
+}
+
+}  // namespace
+
+bool operator==(const PlanRequest& a, const PlanRequest& b) {
+  const auto key = [](const PlanRequest& r) {
+    return std::make_tuple(r.batch.rows, r.batch.sequences, r.batch.position, r.batch.sequence,
+                           r.batch.first_row, r.batch.page_table, r.batch.page_table_stride,
+                           r.batch.max_context, r.group, r.window, r.split_tile_rows,
+                           r.whole_tiles, r.prefill_packed_rows);
+  };
+  return key(a) == key(b);
+}
+
+cudaError_t LaunchAttentionPlan(const PlanRequest& request, PlanCounts* counts, SplitUnit* units,
+                                AttentionTile* prefill_tiles, cudaStream_t stream) {
+  return Launch(AttentionPlanKernel, {.grid = dim3(1), .threads = kThreads}, stream, request, counts,
+                units, prefill_tiles);
+}
+
+}  // namespace isobit::cuda

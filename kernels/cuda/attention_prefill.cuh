@@ -1,0 +1,626 @@
+#ifndef ISOBIT_KERNELS_CUDA_ATTENTION_PREFILL_CUH_
+#define ISOBIT_KERNELS_CUDA_ATTENTION_PREFILL_CUH_
+
+// The prefill kernel: attention of tiles of 128 packed rows on wgmma, longest tiles first
+// (contract 4, the fast path only).
+//
+//   loader warp      takes tiles and streams their keys and values through two rings of stages
+//   3 query warps    bring the next tile's queries while the last one is finished
+//   2 warpgroups     64 rows each: scores from shared memory, probabilities in registers, output in
+//                    registers. They take turns, so that one's softmax runs under the other's
+//                    products.
+//
+// All buckets are taken to be 0, and values that a row does not see to be finite. Each warp notes
+// whether its rows broke that; if so it stores nothing and hands its 16 rows to the split kernel,
+// which is launched next and knows every case. So no case is decided in the loop.
+//
+// Splits follow each other in one CTA: at the end of one, its output is added to that of those
+// before, kept in `merged`.
+
+#include "kernels/cuda/attention_params.h"
+#include "kernels/cuda/attention_ring.cuh"
+#include "kernels/cuda/sm90/async_proxy.h"
+#include "kernels/cuda/sm90/barrier.h"
+#include "kernels/cuda/sm90/convert.h"
+#include "kernels/cuda/sm90/exp2.h"
+#include "kernels/cuda/sm90/mma.h"
+#include "kernels/cuda/sm90/named_barrier.h"
+#include "kernels/cuda/sm90/register_budget.h"
+#include "kernels/cuda/sm90/wgmma.h"
+#include "kernels/cuda/sm90/wgmma_register_a.h"
+#include "kernels/numerics/grid_exp.h"
+
+namespace isobit::cuda {
+
+template <int kHeadDimValue>
+struct PrefillConfig {
+  static constexpr int kHeadDim = kHeadDimValue;
+  static constexpr int kTileRows = kPrefillTileRows;
+  static constexpr int kWarpgroups = 2;
+  static constexpr int kWarpgroupRows = kTileRows / kWarpgroups;
+  static constexpr int kTileKeys = kHeadDim <= 128 ? 128 : 64;
+  static constexpr int kStages = kHeadDim <= 64 ? 4 : 2;
+  static constexpr int kConsumers = 128 * kWarpgroups;
+  static constexpr int kQueryThreads = 96;
+  static constexpr int kThreads = kConsumers + 32 + kQueryThreads;
+  // 40 and twice 232 are three times the 168 that a launch of this many threads gets.
+  static constexpr int kProducerRegisters = 40;
+  static constexpr int kConsumerRegisters = 232;
+
+  static constexpr int kBoxes = kHeadDim / kKvBoxDims;
+  static constexpr int kQueryBytes = 2 * kTileRows * kHeadDim;
+  static constexpr int kKvTileBytes = 2 * kTileKeys * kHeadDim;
+  static constexpr int kMergedFloats = kTileRows * kHeadDim;
+  static constexpr bool kMergedInShared = kHeadDim <= 128;
+  using Cursor = SlotCursor<kStages>;
+};
+
+// No rows: there is no more work.
+struct PrefillWork {
+  AttentionTile tile;
+  int kv_head;
+};
+
+// Shared memory, in this order; operands are aligned to 1024 bytes.
+template <class Config>
+struct PrefillShared {
+  static constexpr int kWorkSlots = 2;
+
+  uint8_t query[Config::kQueryBytes];  // [warpgroup][box][64][128 bytes]
+  uint8_t keys[Config::kStages][Config::kKvTileBytes];
+  uint8_t values[Config::kStages][Config::kKvTileBytes];
+  float merged[Config::kMergedInShared ? Config::kMergedFloats : 1];
+  PrefillWork work[kWorkSlots];
+  alignas(8) uint64_t work_full[kWorkSlots];
+  uint64_t work_empty[kWorkSlots];
+  uint64_t query_full, query_empty;
+  uint64_t keys_full[Config::kStages], keys_empty[Config::kStages];
+  uint64_t values_full[Config::kStages], values_empty[Config::kStages];
+};
+
+template <class Config>
+struct PrefillAddresses {
+  uint32_t query, keys, values, work_full, work_empty, query_full, query_empty;
+  uint32_t keys_full, keys_empty, values_full, values_empty;
+
+  __device__ PrefillAddresses(uint32_t base) {
+    using Shared = PrefillShared<Config>;
+    query = base + offsetof(Shared, query);
+    keys = base + offsetof(Shared, keys);
+    values = base + offsetof(Shared, values);
+    work_full = base + offsetof(Shared, work_full);
+    work_empty = base + offsetof(Shared, work_empty);
+    query_full = base + offsetof(Shared, query_full);
+    query_empty = base + offsetof(Shared, query_empty);
+    keys_full = base + offsetof(Shared, keys_full);
+    keys_empty = base + offsetof(Shared, keys_empty);
+    values_full = base + offsetof(Shared, values_full);
+    values_empty = base + offsetof(Shared, values_empty);
+  }
+  __device__ uint32_t Keys(int stage) const { return keys + stage * Config::kKvTileBytes; }
+  __device__ uint32_t Values(int stage) const { return values + stage * Config::kKvTileBytes; }
+};
+
+// ---- Producers
+
+template <class Config>
+class PrefillLoader {
+ public:
+  __device__ PrefillLoader(const AttentionParams& p, PrefillShared<Config>& shared,
+                           const PrefillAddresses<Config>& at)
+      : p_(p), shared_(shared), at_(at), lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  __device__ void Run() {
+    const int works = p_.counts->prefill_tiles * p_.kv_heads();
+    int index = static_cast<int>(blockIdx.x);
+    while (index < works) {
+      const PrefillWork work = {p_.prefill_tiles[index / p_.kv_heads()], index % p_.kv_heads()};
+      int ticket = 0;
+      if (lane_ == 0) ticket = static_cast<int>(atomicAdd(&p_.counters->prefill_tickets, 1u));
+      Publish(work);
+      Load(work);
+      index = static_cast<int>(gridDim.x) + __shfl_sync(0xffffffffu, ticket, 0);
+    }
+    Publish(PrefillWork{});
+    if (lane_ == 0) SignOff();
+  }
+
+ private:
+  // Hands a tile to consumers and query warps, at most one ahead of what they work on.
+  __device__ void Publish(const PrefillWork& work) {
+    sm90::Wait(at_.work_empty + 8 * work_cursor_.slot, work_cursor_.parity ^ 1);
+    if (lane_ == 0) {
+      shared_.work[work_cursor_.slot] = work;
+      sm90::Arrive(at_.work_full + 8 * work_cursor_.slot);
+    }
+    work_cursor_.Advance();
+  }
+
+  // Keys run a tile ahead of values, as they are used.
+  __device__ void Load(const PrefillWork& work) {
+    const KeyRange any = work.tile.KeysOfAny(p_.group, p_.window);
+    const TileLoader<Config::kHeadDim, Config::kTileKeys> loader(p_, work.tile.sequence,
+                                                                 work.kv_head, any);
+    const int first = any.first / Config::kTileKeys * Config::kTileKeys;
+    int pages = loader.PagesOf(first);
+    LoadKeys(loader, first, pages);
+#pragma unroll 1
+    for (int begin = first; begin <= any.last; begin += Config::kTileKeys) {
+      const int next_pages = loader.PagesOf(begin + Config::kTileKeys);
+      if (begin + Config::kTileKeys <= any.last) {
+        LoadKeys(loader, begin + Config::kTileKeys, next_pages);
+      }
+      LoadValues(loader, begin, pages);
+      pages = next_pages;
+    }
+  }
+
+  using Loader = TileLoader<Config::kHeadDim, Config::kTileKeys>;
+  __device__ void LoadKeys(const Loader& loader, int begin, int pages) {
+    sm90::Wait(at_.keys_empty + 8 * keys_cursor_.slot, keys_cursor_.parity ^ 1);
+    loader.Load(begin, pages, /*values=*/false, at_.Keys(keys_cursor_.slot),
+                at_.keys_full + 8 * keys_cursor_.slot);
+    keys_cursor_.Advance();
+  }
+  __device__ void LoadValues(const Loader& loader, int begin, int pages) {
+    sm90::Wait(at_.values_empty + 8 * values_cursor_.slot, values_cursor_.parity ^ 1);
+    loader.Load(begin, pages, /*values=*/true, at_.Values(values_cursor_.slot),
+                at_.values_full + 8 * values_cursor_.slot);
+    values_cursor_.Advance();
+  }
+
+  // The last CTA of the launch leaves the counters as it found them.
+  __device__ void SignOff() const {
+    AttentionCounters& counters = *p_.counters;
+    if (atomicInc(&counters.prefill_ctas_done, gridDim.x - 1) == gridDim.x - 1) {
+      counters.prefill_tickets = 0;
+    }
+  }
+
+  const AttentionParams& p_;
+  PrefillShared<Config>& shared_;
+  const PrefillAddresses<Config>& at_;
+  const int lane_;
+  SlotCursor<PrefillShared<Config>::kWorkSlots> work_cursor_;
+  typename Config::Cursor keys_cursor_, values_cursor_;
+};
+
+// Queries of each tile, zeros past its last row.
+template <class Config>
+__device__ void LoadPrefillQueries(const AttentionParams& p, const PrefillShared<Config>& shared,
+                                   const PrefillAddresses<Config>& at, int thread) {
+  constexpr int kRowChunks = Config::kHeadDim / kKvChunkDims;
+  SlotCursor<PrefillShared<Config>::kWorkSlots> work_cursor;
+  for (uint32_t parity = 0;; parity ^= 1) {
+    sm90::Wait(at.work_full + 8 * work_cursor.slot, work_cursor.parity);
+    const PrefillWork work = shared.work[work_cursor.slot];
+    if (work.tile.rows == 0) return;
+    sm90::Wait(at.query_empty, parity ^ 1);
+    for (int i = thread; i < Config::kTileRows * kRowChunks; i += Config::kQueryThreads) {
+      const int row = i / kRowChunks, chunk = i % kRowChunks;
+      const bool present = row < work.tile.rows;
+      const int64_t offset =
+          present ? p.QueryOffset(work.tile, work.tile.packed + row, work.kv_head) : 0;
+      const uint32_t to =
+          at.query + row / Config::kWarpgroupRows * Config::kWarpgroupRows * Config::kHeadDim * 2 +
+          KvChunkOffset(Config::kHeadDim, Config::kWarpgroupRows, row % Config::kWarpgroupRows,
+                        chunk);
+      sm90::CopyAsync16(to, p.q + offset + chunk * kKvChunkDims, present);
+    }
+    sm90::WaitCopies();
+    sm90::FenceAsyncProxy();
+    __syncwarp();
+    if (thread % 32 == 0) {
+      sm90::Arrive(at.query_full);
+      sm90::Arrive(at.work_empty + 8 * work_cursor.slot);
+    }
+    work_cursor.Advance();
+  }
+}
+
+// ---- Consumers
+
+// One warpgroup. A thread holds two of its rows, 16 (warp % 4) + lane / 4 and the one 8 further on
+// (half 0 and 1), and of these the columns of wgmma's accumulators (wgmma.h).
+template <class Config>
+class PrefillConsumer {
+ public:
+  __device__ PrefillConsumer(const AttentionParams& p, PrefillShared<Config>& shared,
+                             const PrefillAddresses<Config>& at, int warp)
+      : p_(p),
+        at_(at),
+        warpgroup_(warp / 4),
+        first_row_(warp * 16),
+        lane_(static_cast<int>(threadIdx.x) % 32) {
+    merged_ = Config::kMergedInShared
+                  ? shared.merged
+                  : p.prefill_merged + int64_t{blockIdx.x} * Config::kMergedFloats;
+    merged_ += threadIdx.x;
+    // Warpgroup 0 has the first turn.
+    if (warpgroup_ == 1) sm90::ArriveNamed(kTurnBarrier + 0, Config::kConsumers);
+  }
+
+  __device__ void Attend(const PrefillWork& work) {
+    Begin(work.tile);
+    sm90::Wait(at_.query_full, query_parity_);
+    query_parity_ ^= 1;
+
+    int begin = any_.first / Config::kTileKeys * Config::kTileKeys;
+    FirstScores();
+    Softmax(begin);
+#pragma unroll 1
+    for (; begin + Config::kTileKeys <= any_.last; begin += Config::kTileKeys) {
+      if (IsHidden(begin)) PrepareValues(begin);
+      ScoresAndValues();
+      if ((begin + Config::kTileKeys) % kSplitKeys == 0) EndSplit();
+      Softmax(begin + Config::kTileKeys);
+    }
+    if (lane_ == 0) sm90::Arrive(at_.query_empty);
+    if (IsHidden(begin)) PrepareValues(begin);
+    LastValues();
+    Finish(work);
+  }
+
+  // Adds what was done to the counters. By one thread of the CTA.
+  __device__ void Count() const {
+    using Counter = unsigned long long;
+    if (tiles_ != 0) atomicAdd(&p_.counters->tiles, Counter{tiles_} * (Config::kTileRows / 16));
+  }
+
+ private:
+  static constexpr int kTurnBarrier = 1;  // and 2: one for each warpgroup
+  static constexpr int kValuesBarrier = 3;
+  static constexpr int kScores = Config::kTileKeys / 2;
+  static constexpr int kOutputs = Config::kHeadDim / 2;
+  static constexpr int kValueSteps = Config::kTileKeys / kDotTerms;
+
+  __device__ int Row(int half) const { return first_row_ + lane_ / 4 + 8 * half; }
+
+  __device__ void Begin(const AttentionTile& tile) {
+    any_ = tile.KeysOfAny(p_.group, p_.window);
+    all_ = tile.KeysOfAll(p_.group, p_.window);
+    for (int half = 0; half < 2; ++half) {
+      row_keys_[half] = tile.KeysOf(min(Row(half), tile.rows - 1), p_.group, p_.window);
+    }
+    wild_ = false;
+    is_merged_ = false;
+    BeginSplit();
+  }
+  __device__ void BeginSplit() {
+    is_fresh_ = true;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) l_[e] = 0.0f;
+  }
+
+  // Some row does not see some key of the tile at `begin`.
+  __device__ bool IsHidden(int begin) const {
+    return begin < all_.first || begin + Config::kTileKeys > all_.last + 1;
+  }
+
+  // ---- Products
+
+  __device__ void IssueScores() {
+    const uint64_t query = sm90::WgmmaDescriptor(at_.query + warpgroup_ * Config::kWarpgroupRows *
+                                                                 Config::kHeadDim * 2);
+    const uint64_t keys = sm90::WgmmaDescriptor(at_.Keys(keys_cursor_.slot));
+#pragma unroll
+    for (int step = 0; step < Config::kHeadDim / kDotTerms; ++step) {
+      const uint64_t in_box = step % 4 * sm90::kDescriptorStepK16;
+      const int box = step / 4;
+      sm90::WgmmaBf16(s_, query + box * (Config::kWarpgroupRows * 128 / 16) + in_box,
+                      keys + box * (Config::kTileKeys * 128 / 16) + in_box, step > 0);
+    }
+    sm90::WgmmaCommit();
+  }
+
+  __device__ void IssueValues() {
+    const uint64_t values =
+        sm90::WgmmaColumnsDescriptor(at_.Values(values_cursor_.slot), Config::kTileKeys * 128);
+    const uint32_t accumulate = is_fresh_ ? 0 : 1;
+#pragma unroll
+    for (int step = 0; step < kValueSteps; ++step) {
+      sm90::WgmmaRegisterA(o_, probability_[step], values + step * sm90::kColumnsDescriptorStepK16,
+                           step > 0 ? 1 : accumulate);
+    }
+    sm90::WgmmaCommit();
+    is_fresh_ = false;
+  }
+
+  __device__ void ReleaseKeys() {
+    if (lane_ == 0) sm90::Arrive(at_.keys_empty + 8 * keys_cursor_.slot);
+    keys_cursor_.Advance();
+  }
+  __device__ void ReleaseValues() {
+    if (lane_ == 0) sm90::Arrive(at_.values_empty + 8 * values_cursor_.slot);
+    values_cursor_.Advance();
+  }
+  __device__ void WaitForKeys() const {
+    sm90::Wait(at_.keys_full + 8 * keys_cursor_.slot, keys_cursor_.parity);
+  }
+  __device__ void WaitForValues() const {
+    sm90::Wait(at_.values_full + 8 * values_cursor_.slot, values_cursor_.parity);
+  }
+
+  __device__ void FirstScores() {
+    WaitForKeys();
+    sm90::WgmmaFence();
+    IssueScores();
+    sm90::WgmmaWait<0>();
+    sm90::FenceAccumulators(s_);
+    ReleaseKeys();
+  }
+
+  // Scores of a tile and, with the probabilities in hand, the output of the tile before it. The
+  // warpgroups issue in turn; the other one's products run while this one is in its softmax.
+  __device__ void ScoresAndValues() {
+    sm90::SyncNamed(kTurnBarrier + warpgroup_, Config::kConsumers);
+    WaitForKeys();
+    WaitForValues();
+    sm90::FenceAccumulators(o_);
+    sm90::WgmmaFence();
+    IssueScores();
+    IssueValues();
+    sm90::ArriveNamed(kTurnBarrier + (warpgroup_ ^ 1), Config::kConsumers);
+    sm90::WgmmaWait<0>();
+    sm90::FenceAccumulators(s_);
+    sm90::FenceAccumulators(o_);
+    ReleaseKeys();
+    ReleaseValues();
+  }
+
+  __device__ void LastValues() {
+    WaitForValues();
+    sm90::FenceAccumulators(o_);
+    sm90::WgmmaFence();
+    IssueValues();
+    sm90::WgmmaWait<0>();
+    sm90::FenceAccumulators(o_);
+    ReleaseValues();
+  }
+
+  // ---- Softmax
+
+  __device__ void Softmax(int begin) {
+    if (IsHidden(begin)) {
+      HideKeys(begin);
+    } else {
+      CheckScores(begin);
+    }
+    Exponentials();
+    ++tiles_;
+  }
+
+  // For tiles that all rows see in full. The bucket of a block is 0 if its largest score is below
+  // the threshold and, in the first block of a split, above minus the threshold: one score above it
+  // is enough.
+  __device__ void CheckScores(int begin) {
+    // As integers, positive floats are ordered like floats and negative ones are negative.
+    int highest = static_cast<int>(FloatBits(s_[0]));
+#pragma unroll
+    for (int i = 1; i + 1 < kScores; i += 2) {
+      highest = __vimax3_s32(highest, static_cast<int>(FloatBits(s_[i])),
+                             static_cast<int>(FloatBits(s_[i + 1])));
+    }
+    highest = max(highest, static_cast<int>(FloatBits(s_[kScores - 1])));
+    wild_ = wild_ || highest >= static_cast<int>(FloatBits(p_.scale.threshold));
+    if (begin % kSplitKeys == 0 || begin == all_.first) {
+      wild_ = wild_ || !(s_[0] > -p_.scale.threshold) || !(s_[2] > -p_.scale.threshold);
+    }
+  }
+
+  // Makes scores of keys that their rows don't see -infinity; all others must be below the
+  // threshold.
+  __device__ void HideKeys(int begin) {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      const int key = begin + i / 4 * 8 + lane_ % 4 * 2 + i % 2;
+      if (row_keys_[i / 2 % 2].Meets(key, key + 1)) {
+        wild_ = wild_ || !(fabsf(s_[i]) < p_.scale.threshold);
+      } else {
+        s_[i] = BitsFloat(0xff800000u);
+      }
+    }
+  }
+
+  // GridExp2(GridPoint(score)) before its rounding to bf16, with bucket 0.
+  __device__ float Exponential(float score) const {
+    return sm90::FlushingExp2(ieee::Sub(ieee::Fma(score, p_.scale.c, kGridOffset), kGridOffset));
+  }
+
+  // The scores' accumulators become fragments of wgmma's A, and are added up into l.
+  __device__ void Exponentials() {
+    constexpr uint32_t kOnes[2] = {0x3f803f80u, 0x3f803f80u};
+#pragma unroll
+    for (int step = 0; step < kValueSteps; ++step) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int score = 8 * step + 2 * i;
+        probability_[step][i] =
+            sm90::RoundToBf16Pair(Exponential(s_[score]), Exponential(s_[score + 1]));
+      }
+      sm90::MmaBf16(l_, probability_[step], kOnes);
+    }
+  }
+
+  // ---- Values that a row must not see
+
+  // In a tile with hidden keys: values that no row sees become zeros, and of the others those that
+  // some row does not see must be finite, as they meet its probability of 0.
+  __device__ void PrepareValues(int begin) {
+    WaitForValues();
+    constexpr int kRowChunks = Config::kHeadDim / kKvChunkDims;
+    const uint32_t values = at_.Values(values_cursor_.slot);
+    bool unsafe = false;
+    for (int i = static_cast<int>(threadIdx.x); i < Config::kTileKeys * kRowChunks;
+         i += Config::kConsumers) {
+      const int row = i / kRowChunks, key = begin + row;
+      if (all_.Meets(key, key + 1)) continue;
+      const uint32_t chunk =
+          values + KvChunkOffset(Config::kHeadDim, Config::kTileKeys, row, i % kRowChunks);
+      auto* at = static_cast<uint4*>(__cvta_shared_to_generic(chunk));
+      if (!any_.Meets(key, key + 1)) {
+        *at = uint4{0, 0, 0, 0};
+      } else {
+        unsafe = unsafe || HasNonFinite(*at);
+      }
+    }
+    sm90::FenceAsyncProxy();
+    if (sm90::SyncNamedAny(kValuesBarrier, Config::kConsumers, unsafe)) wild_ = true;
+  }
+
+  static __device__ bool HasNonFinite(const uint4& chunk) {
+    const uint32_t pairs[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+    bool found = false;
+#pragma unroll
+    for (uint32_t pair : pairs) {
+      found = found || (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
+    }
+    return found;
+  }
+
+  // ---- Merge and results
+
+  // The split's output joins that of the splits before. Rows without a key in a split add +0.
+  __device__ void EndSplit() {
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i) {
+      float& merged = merged_[i * Config::kConsumers];
+      merged = is_merged_ ? ieee::Add(merged, o_[i]) : o_[i];
+    }
+    for (int half = 0; half < 2; ++half) {
+      const float l = l_[2 * half];
+      merged_l_[half] = is_merged_ ? ieee::Add(merged_l_[half], l) : l;
+    }
+    is_merged_ = true;
+    BeginSplit();
+  }
+
+  __device__ void Finish(const PrefillWork& work) {
+    const AttentionTile& tile = work.tile;
+    const int rows = min(tile.rows - first_row_, 16);  // of this warp
+    if (__any_sync(0xffffffffu, wild_)) {
+      if (lane_ == 0 && rows > 0) HandOver(work, rows);
+      return;
+    }
+    if (is_merged_) {
+#pragma unroll
+      for (int i = 0; i < kOutputs; ++i) {
+        o_[i] = ieee::Add(merged_[i * Config::kConsumers], o_[i]);
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (Row(half) >= tile.rows) continue;
+      const float l = l_[2 * half];
+      const float inverse = ieee::Div(1.0f, is_merged_ ? ieee::Add(merged_l_[half], l) : l);
+      Bf16* out = p_.out + p_.QueryOffset(tile, tile.packed + Row(half), work.kv_head);
+#pragma unroll
+      for (int j = 0; j < Config::kHeadDim / 8; ++j) {
+        const float* o = &o_[4 * j + 2 * half];
+        *reinterpret_cast<uint32_t*>(out + 8 * j + lane_ % 4 * 2) =
+            sm90::RoundToBf16Pair(ieee::Mul(o[0], inverse), ieee::Mul(o[1], inverse));
+      }
+    }
+  }
+
+  // Leaves this warp's rows to the split kernel.
+  __device__ void HandOver(const PrefillWork& work, int rows) const {
+    RedoUnit unit = {work.tile, work.kv_head};
+    unit.tile.packed += first_row_;
+    unit.tile.rows = rows;
+    p_.redo[atomicAdd(&p_.counters->redo_units, 1u)] = unit;
+  }
+
+  const AttentionParams& p_;
+  const PrefillAddresses<Config>& at_;
+  const int warpgroup_;
+  const int first_row_;  // of this warp, in the tile
+  const int lane_;
+
+  KeyRange any_, all_;    // keys that some row, that all rows of the tile see
+  KeyRange row_keys_[2];  // of this thread's rows
+  bool wild_;             // the fast path is not right for one of this thread's rows
+  bool is_fresh_;         // o holds nothing of the split yet
+  bool is_merged_;        // merged holds earlier splits
+  uint32_t query_parity_ = 0;
+  typename Config::Cursor keys_cursor_, values_cursor_;
+
+  float s_[kScores];
+  uint32_t probability_[kValueSteps][4];
+  float o_[kOutputs] = {};
+  float l_[4];
+  float merged_l_[2];
+  float* merged_;  // [kOutputs], every kConsumers floats
+  unsigned tiles_ = 0;
+};
+
+// ---- The kernel
+
+template <class Config>
+__device__ void InitPrefillBarriers(const PrefillAddresses<Config>& at) {
+  constexpr int kConsumerWarps = Config::kConsumers / 32;
+  constexpr int kQueryWarps = Config::kQueryThreads / 32;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < Config::kStages) {
+    sm90::InitBarrier(at.keys_full + 8 * thread, 1);
+    sm90::InitBarrier(at.keys_empty + 8 * thread, kConsumerWarps);
+    sm90::InitBarrier(at.values_full + 8 * thread, 1);
+    sm90::InitBarrier(at.values_empty + 8 * thread, kConsumerWarps);
+    sm90::FenceBarrierInit();
+  }
+  if (thread >= 32 && thread < 32 + PrefillShared<Config>::kWorkSlots) {
+    sm90::InitBarrier(at.work_full + 8 * (thread - 32), 1);
+    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), kConsumerWarps + kQueryWarps);
+    sm90::FenceBarrierInit();
+  }
+  if (thread == 64) {
+    sm90::InitBarrier(at.query_full, kQueryWarps);
+    sm90::InitBarrier(at.query_empty, kConsumerWarps);
+    sm90::FenceBarrierInit();
+  }
+  __syncthreads();
+}
+
+template <class Config>
+__device__ void ConsumePrefill(const AttentionParams& p, PrefillShared<Config>& shared,
+                               const PrefillAddresses<Config>& at, int warp) {
+  PrefillConsumer<Config> consumer(p, shared, at, warp);
+  SlotCursor<PrefillShared<Config>::kWorkSlots> cursor;
+  for (;; cursor.Advance()) {
+    sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
+    const PrefillWork& work = shared.work[cursor.slot];
+    if (work.tile.rows == 0) break;
+    consumer.Attend(work);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+  }
+  if (threadIdx.x == 0) consumer.Count();
+}
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kThreads, 1)
+    AttentionPrefillKernel(const __grid_constant__ AttentionParams p) {
+  extern __shared__ __align__(1024) uint8_t memory[];
+  auto& shared = *reinterpret_cast<PrefillShared<Config>*>(memory);
+  const PrefillAddresses<Config> at(sm90::OpaqueSharedAddress(memory));
+  const int warp = sm90::UniformWarpIndex();
+  InitPrefillBarriers(at);
+  sm90::LaunchDependentKernels();
+  sm90::WaitForPriorKernels();
+  if (warp < Config::kConsumers / 32) {
+    sm90::RaiseRegisters<Config::kConsumerRegisters>();
+    ConsumePrefill(p, shared, at, warp);
+  } else {
+    sm90::LowerRegisters<Config::kProducerRegisters>();
+    const int thread = static_cast<int>(threadIdx.x) - Config::kConsumers - 32;
+    if (thread < 0) {
+      PrefillLoader<Config>(p, shared, at).Run();
+    } else {
+      LoadPrefillQueries(p, shared, at, thread);
+    }
+  }
+}
+
+}  // namespace isobit::cuda
+
+#endif  // ISOBIT_KERNELS_CUDA_ATTENTION_PREFILL_CUH_

@@ -1,0 +1,858 @@
+#ifndef ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_CUH_
+#define ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_CUH_
+
+// The split kernel: attention of up to 16 packed rows, splits spread over the chip (contract 4).
+// Decode runs on it, and whatever the prefill kernel leaves: it knows every case of the contract.
+//
+//   producer warp    takes units of work and streams their keys and values through a ring of chunks
+//                    of 64 keys
+//   8 warps          go through a split in steps of 128 keys. Scores are divided by keys, 16 a
+//   warp;
+//                    probabilities are exchanged in shared memory; the output is divided by
+//                    columns, 16 a warp. Every warp keeps l and the buckets of all rows.
+//
+// A step whose visible scores all lie below the threshold, in a split whose buckets are all 0,
+// needs no maximum (the fast path). Any other step follows the contract's blocks literally.
+//
+// The CTA that finishes a tile's last split merges them all, in their order.
+
+#include "kernels/cuda/attention_params.h"
+#include "kernels/cuda/attention_ring.cuh"
+#include "kernels/cuda/sm90/barrier.h"
+#include "kernels/cuda/sm90/convert.h"
+#include "kernels/cuda/sm90/exp2.h"
+#include "kernels/cuda/sm90/load_matrix.h"
+#include "kernels/cuda/sm90/mma.h"
+#include "kernels/cuda/sm90/named_barrier.h"
+#include "kernels/numerics/attention.h"
+#include "kernels/numerics/grid_exp.h"
+
+namespace isobit::cuda {
+
+template <int kHeadDimValue>
+struct SplitConfig {
+  static constexpr int kHeadDim = kHeadDimValue;
+  static constexpr int kWarps = 8;  // that compute
+  static constexpr int kConsumers = 32 * kWarps;
+  static constexpr int kThreads = kConsumers + 32;
+  static constexpr int kChunkKeys = kBlockKeys;
+  static constexpr int kStepKeys = 16 * kWarps;
+  static constexpr int kChunksPerStep = kStepKeys / kChunkKeys;
+  static constexpr int kSlotBytes = 2 * kChunkKeys * kHeadDim;
+  static constexpr int kRingBytes = 192 << 10;
+  static constexpr int kSlots = kRingBytes / kSlotBytes < 24 ? kRingBytes / kSlotBytes : 24;
+  // A pair of n8 tiles: 16 columns of the output.
+  static constexpr int kPairs = kHeadDim / 16;
+  static constexpr int kOwnPairs = (kPairs + kWarps - 1) / kWarps;
+  // Queries of wide heads do not fit into registers.
+  static constexpr bool kQueriesInShared = kHeadDim > 128;
+  using Cursor = SlotCursor<kSlots>;
+};
+
+// What the producer tells the consumers of a unit. No rows: there is no more work.
+struct SplitWork {
+  AttentionTile tile;
+  int kv_head;
+  int first_split, end_split;  // of this unit
+  int tile_first_split;
+  int splits;      // to be merged; 1 if this unit finishes the tile
+  int first_unit;  // in the plan, of the tile's splits
+  int tile_slot;
+};
+
+// Shared memory behind the ring. Rows are padded so that eight of them lie in different banks.
+template <class Config>
+struct SplitShared {
+  static constexpr int kProbabilityStride = Config::kStepKeys + 8;
+  static constexpr int kScoreStride = Config::kStepKeys + 4;
+  static constexpr int kQueryStride = Config::kQueriesInShared ? Config::kHeadDim + 8 : 8;
+  static constexpr int kWorkSlots = 2;
+
+  alignas(16) Bf16 probability[2][kSplitTileRows][kProbabilityStride];
+  alignas(16) Bf16 query[Config::kQueriesInShared ? kSplitTileRows : 1][kQueryStride];
+  float score[kSplitTileRows][kScoreStride];
+  SplitWork work[kWorkSlots];
+  alignas(8) uint64_t work_full[kWorkSlots];
+  uint64_t work_empty[kWorkSlots];
+  uint64_t full[Config::kSlots];
+  uint64_t empty[Config::kSlots];
+  bool merges;
+};
+
+template <class Config>
+constexpr int SplitSharedBytes() {
+  return Config::kSlots * Config::kSlotBytes + static_cast<int>(sizeof(SplitShared<Config>));
+}
+
+// Addresses of the above in the shared window.
+template <class Config>
+struct SplitAddresses {
+  uint32_t ring, full, empty, work_full, work_empty, probability, query;
+
+  __device__ SplitAddresses(uint32_t base) : ring(base) {
+    using Shared = SplitShared<Config>;
+    const uint32_t rest = base + Config::kSlots * Config::kSlotBytes;
+    full = rest + offsetof(Shared, full);
+    empty = rest + offsetof(Shared, empty);
+    work_full = rest + offsetof(Shared, work_full);
+    work_empty = rest + offsetof(Shared, work_empty);
+    probability = rest + offsetof(Shared, probability);
+    query = rest + offsetof(Shared, query);
+  }
+  __device__ uint32_t Slot(int slot) const { return ring + slot * Config::kSlotBytes; }
+};
+
+// The steps of a tile's splits, for producer and consumers alike: both walk them in this order, and
+// of each step the chunks with visible keys; first their keys, then their values.
+template <class Config>
+struct StepWalk {
+  KeyRange keys;  // of the split, that some row sees
+
+  __device__ int Begin() const { return keys.first / Config::kStepKeys * Config::kStepKeys; }
+  __device__ bool Has(int step) const { return step <= keys.last; }
+  __device__ bool HasChunk(int step, int chunk) const {
+    const int begin = step + chunk * Config::kChunkKeys;
+    return keys.Meets(begin, begin + Config::kChunkKeys);
+  }
+};
+
+// ---- Producer, one warp
+
+template <class Config>
+class SplitProducer {
+ public:
+  __device__ SplitProducer(const AttentionParams& p, SplitShared<Config>& shared,
+                           const SplitAddresses<Config>& at)
+      : p_(p), shared_(shared), at_(at), lane_(static_cast<int>(threadIdx.x) % 32) {
+    split_works_ = p.counts->split_units * p.kv_heads();
+    works_ = split_works_ + static_cast<int>(p.counters->redo_units);
+  }
+
+  __device__ void Run() {
+    // The first unit is the CTA's own, so that a short launch waits for no ticket.
+    int index = static_cast<int>(blockIdx.x);
+    while (index < works_) {
+      const SplitWork work = WorkAt(index);
+      int ticket = 0;
+      if (lane_ == 0) ticket = static_cast<int>(atomicAdd(&p_.counters->split_tickets, 1u));
+      Publish(work);
+      Load(work);
+      index = static_cast<int>(gridDim.x) + __shfl_sync(0xffffffffu, ticket, 0);
+    }
+    Publish(SplitWork{});
+    if (lane_ == 0) SignOff();
+  }
+
+ private:
+  __device__ SplitWork WorkAt(int index) const {
+    SplitWork work = {};
+    if (index >= split_works_) {
+      const RedoUnit& unit = p_.redo[index - split_works_];
+      work.tile = unit.tile;
+      work.kv_head = unit.kv_head;
+      SetSplits(kAllSplits, 1, work);
+      return work;
+    }
+    const int unit_index = index / p_.kv_heads();
+    const SplitUnit unit = p_.split_units[unit_index];
+    work.tile = unit.tile;
+    work.kv_head = index % p_.kv_heads();
+    work.tile_slot = unit.tile_slot;
+    SetSplits(unit.split, unit.splits, work);
+    work.first_unit = unit_index - (work.first_split - work.tile_first_split);
+    return work;
+  }
+
+  __device__ void SetSplits(int split, int splits, SplitWork& work) const {
+    const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
+    work.tile_first_split = keys.first / kSplitKeys;
+    const bool all = split == kAllSplits;
+    work.first_split = all ? work.tile_first_split : split;
+    work.end_split = (all ? keys.last / kSplitKeys : split) + 1;
+    work.splits = all ? 1 : splits;
+  }
+
+  // Hands a unit to the consumers, at most one ahead of what they work on.
+  __device__ void Publish(const SplitWork& work) {
+    sm90::Wait(at_.work_empty + 8 * work_cursor_.slot, work_cursor_.parity ^ 1);
+    if (lane_ == 0) {
+      shared_.work[work_cursor_.slot] = work;
+      sm90::Arrive(at_.work_full + 8 * work_cursor_.slot);
+    }
+    work_cursor_.Advance();
+  }
+
+  __device__ void Load(const SplitWork& work) {
+    const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
+    const TileLoader<Config::kHeadDim, Config::kStepKeys> table(p_, work.tile.sequence,
+                                                                work.kv_head, keys);
+    const TileLoader<Config::kHeadDim, Config::kChunkKeys> loader(p_, work.tile.sequence,
+                                                                  work.kv_head, keys);
+    int pages = 0;
+    for (int split = work.first_split; split < work.end_split; ++split) {
+      const StepWalk<Config> walk = {keys.InSplit(split)};
+      if (split == work.first_split) pages = table.PagesOf(walk.Begin());
+      for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) {
+        const int next_pages = table.PagesOf(step + Config::kStepKeys);
+        for (const bool values : {false, true}) {
+          for (int chunk = 0; chunk < Config::kChunksPerStep; ++chunk) {
+            const int chunk_pages = PagesOfChunk(pages, chunk);
+            if (walk.HasChunk(step, chunk)) LoadChunk(loader, step, chunk, chunk_pages, values);
+          }
+        }
+        pages = next_pages;
+      }
+    }
+  }
+
+  // Lane g of a step looks after group g; of a chunk likewise.
+  __device__ int PagesOfChunk(int pages, int chunk) const {
+    constexpr int kGroups = Config::kChunkKeys / kKvGroupTokens;
+    const int of_lane = __shfl_sync(0xffffffffu, pages, chunk * kGroups + lane_ % kGroups);
+    return lane_ < kGroups ? of_lane : -1;
+  }
+
+  __device__ void LoadChunk(const TileLoader<Config::kHeadDim, Config::kChunkKeys>& loader,
+                            int step, int chunk, int pages, bool values) {
+    sm90::Wait(at_.empty + 8 * cursor_.slot, cursor_.parity ^ 1);
+    loader.Load(step + chunk * Config::kChunkKeys, pages, values, at_.Slot(cursor_.slot),
+                at_.full + 8 * cursor_.slot);
+    cursor_.Advance();
+  }
+
+  // The last CTA of the launch leaves the counters as it found them.
+  __device__ void SignOff() const {
+    AttentionCounters& counters = *p_.counters;
+    __threadfence();
+    if (atomicInc(&counters.split_ctas_done, gridDim.x - 1) != gridDim.x - 1) return;
+    counters.split_tickets = 0;
+    counters.redo_units = 0;
+  }
+
+  const AttentionParams& p_;
+  SplitShared<Config>& shared_;
+  const SplitAddresses<Config>& at_;
+  const int lane_;
+  int split_works_, works_;
+  SlotCursor<SplitShared<Config>::kWorkSlots> work_cursor_;
+  typename Config::Cursor cursor_;
+};
+
+// ---- Consumers
+
+// Whether a pair of bf16 holds an infinity or a NaN.
+__device__ inline bool HasNonFinite(uint32_t pair) {
+  return (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
+}
+
+// Ones for those of two neighbouring keys, `key` in the low half, that lie in the range.
+__device__ inline uint32_t PairMask(KeyRange keys, int key) {
+  return (keys.Meets(key, key + 1) ? 0xffffu : 0u) |
+         (keys.Meets(key + 1, key + 2) ? 0xffff0000u : 0u);
+}
+
+// One warp. A lane holds two of the 16 rows, lane / 4 and the one 8 further on (half 0 and 1).
+template <class Config>
+class SplitConsumer {
+ public:
+  static constexpr int kBarrier = 1;  // of all consumers
+
+  __device__ SplitConsumer(const AttentionParams& p, SplitShared<Config>& shared,
+                           const SplitAddresses<Config>& at, int warp)
+      : p_(p),
+        shared_(shared),
+        at_(at),
+        warp_(warp),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        quad_lane_(lane_ % 4) {}
+
+  __device__ void Attend(const SplitWork& work) {
+    tile_ = work.tile;
+    kv_head_ = work.kv_head;
+    any_ = tile_.KeysOfAny(p_.group, p_.window);
+    all_ = tile_.KeysOfAll(p_.group, p_.window);
+    for (int half = 0; half < 2; ++half) {
+      // Rows past the tile's last are queries of zeros in its place.
+      row_keys_[half] = tile_.KeysOf(min(Row(half), tile_.rows - 1), p_.group, p_.window);
+      merged_empty_[half] = true;
+    }
+    LoadQueries();
+    for (split_ = work.first_split; split_ < work.end_split; ++split_) {
+      BeginSplit();
+      const StepWalk<Config> walk = {any_.InSplit(split_)};
+      for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) Step(walk, step);
+      Merge();
+    }
+    if (work.splits == 1) return StoreOutput();
+    StorePartial(work);
+    if (IsLastOfTile(work)) MergePartials(work);
+  }
+
+  // Adds what was done to the counters. By one thread of the CTA.
+  __device__ void Count() const {
+    using Counter = unsigned long long;
+    if (steps_ != 0) atomicAdd(&p_.counters->tiles, Counter{steps_});
+    if (exact_steps_ != 0) atomicAdd(&p_.counters->tiles_exact, Counter{exact_steps_});
+  }
+
+ private:
+  using Scores = float[2][4];  // two n8 tiles of 16 rows
+
+  __device__ int Row(int half) const { return lane_ / 4 + 8 * half; }
+  __device__ int Pair(int i) const { return warp_ + Config::kWarps * i; }
+  __device__ bool HasPairs() const { return warp_ < Config::kPairs; }
+
+  // The tile's queries, zeros past its last row, to registers or to shared memory.
+  __device__ void LoadQueries() {
+    if constexpr (Config::kQueriesInShared) {
+      // Scores of the tile before were computed before a barrier that is passed.
+      constexpr int kRowPairs = Config::kHeadDim / 2;
+      for (int i = static_cast<int>(threadIdx.x); i < kSplitTileRows * kRowPairs;
+           i += Config::kConsumers) {
+        *reinterpret_cast<uint32_t*>(&shared_.query[i / kRowPairs][i % kRowPairs * 2]) =
+            QueryPair(i / kRowPairs, i % kRowPairs);
+      }
+      sm90::SyncNamed(kBarrier, Config::kConsumers);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4 * Config::kPairs; ++i) {
+        query_[i / 4][i % 4] = QueryPair(Row(i % 2), i / 4 * 8 + i / 2 % 2 * 4 + quad_lane_);
+      }
+    }
+  }
+  // Elements 2 pair and 2 pair + 1 of a row.
+  __device__ uint32_t QueryPair(int row, int pair) const {
+    if (row >= tile_.rows) return 0;
+    const int64_t offset = p_.QueryOffset(tile_, tile_.packed + row, kv_head_);
+    return reinterpret_cast<const uint32_t*>(p_.q + offset)[pair];
+  }
+  // The fragment of 16 dimensions, for mma.sync.
+  __device__ void Query(int i, uint32_t (&q)[4]) const {
+    if constexpr (Config::kQueriesInShared) {
+      constexpr int kStride = SplitShared<Config>::kQueryStride;
+      sm90::LoadMatrices(q, at_.query + FragmentOffset(kStride, 16 * i));
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) q[e] = query_[i][e];
+    }
+  }
+  // Where this lane's row of a 16 x 16 fragment of A begins in a matrix in shared memory, in bytes.
+  __device__ int FragmentOffset(int stride, int column) const {
+    const int row = lane_ % 8 + lane_ / 8 % 2 * 8;
+    return (row * stride + column + lane_ / 16 * 8) * static_cast<int>(sizeof(Bf16));
+  }
+
+  __device__ void BeginSplit() {
+    exact_ = false;
+    bucket_[0] = bucket_[1] = 0.0f;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) l_[e] = 0.0f;
+#pragma unroll
+    for (int i = 0; i < Config::kOwnPairs * 8; ++i) o_[i / 8][i / 4 % 2][i % 4] = 0.0f;
+  }
+
+  // ---- A step
+
+  // Where the chunks of a step are in the ring: the keys of each, then the values of each.
+  struct Slots {
+    typename Config::Cursor first;
+    bool has_chunk[2];
+
+    __device__ int Chunks() const { return has_chunk[0] && has_chunk[1] ? 2 : 1; }
+    __device__ int IndexOf(int chunk) const { return chunk == 1 && has_chunk[0] ? 1 : 0; }
+    __device__ bool Has(int chunk) const { return chunk == 0 ? has_chunk[0] : has_chunk[1]; }
+    __device__ typename Config::Cursor Keys(int chunk) const { return first.After(IndexOf(chunk)); }
+    __device__ typename Config::Cursor Values(int chunk) const {
+      return first.After(Chunks() + IndexOf(chunk));
+    }
+  };
+  static_assert(Config::kChunksPerStep == 2);
+
+  __device__ Slots TakeSlots(const StepWalk<Config>& walk, int step) {
+    const Slots slots = {cursor_, {walk.HasChunk(step, 0), walk.HasChunk(step, 1)}};
+    cursor_ = cursor_.After(2 * slots.Chunks());
+    return slots;
+  }
+
+  __device__ void Release(const typename Config::Cursor& at) const {
+    if (lane_ == 0) sm90::Arrive(at_.empty + 8 * at.slot);
+  }
+
+  __device__ void Step(const StepWalk<Config>& walk, int step) {
+    const Slots slots = TakeSlots(walk, step);
+    const int own_chunk = warp_ / (Config::kWarps / 2);
+    const bool has_keys = slots.Has(own_chunk);
+    Scores s;
+    bool wild = false;
+    if (has_keys) {
+      const typename Config::Cursor at = slots.Keys(own_chunk);
+      sm90::Wait(at_.full + 8 * at.slot, at.parity);
+      ComputeScores(at_.Slot(at.slot), s);
+      __syncwarp();
+      Release(at);
+      wild = HideKeys(step + 16 * warp_, s);
+      StoreProbabilities(s, 0.0f, 0.0f);
+    }
+    const bool exact = sm90::SyncNamedAny(kBarrier, Config::kConsumers, wild || exact_);
+    // A slot that this warp has no use for. Not before the barrier: others may still have to give
+    // it back from an earlier round.
+    if (slots.Has(own_chunk ^ 1)) Release(slots.Keys(own_chunk ^ 1));
+    if (exact) ShareScores(has_keys, s);
+#pragma unroll 1
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      if (!slots.Has(chunk)) continue;
+      if (exact) UseBucketsOf(chunk, step, s);
+      AddChunk(slots.Values(chunk), step, chunk);
+    }
+    if (exact) exact_ = __any_sync(0xffffffffu, bucket_[0] != 0.0f || bucket_[1] != 0.0f);
+    buffer_ ^= 1;
+    ++steps_;
+    exact_steps_ += exact ? 1 : 0;
+  }
+
+  // s = queries times this warp's 16 keys of the chunk in shared memory at `keys`.
+  __device__ void ComputeScores(uint32_t keys, Scores& s) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = 0.0f;
+    // Matrices of the load: (keys 0..7, chunk 2i), (0..7, 2i + 1), (8..15, 2i), (8..15, 2i + 1).
+    const int row = warp_ % 4 * 16 + lane_ % 8 + lane_ / 16 * 8;
+#pragma unroll
+    for (int i = 0; i < Config::kPairs; ++i) {
+      const int chunk = 2 * i + lane_ / 8 % 2;
+      uint32_t k[4];
+      sm90::LoadMatrices(k, keys + KvChunkOffset(Config::kHeadDim, Config::kChunkKeys, row, chunk));
+      uint32_t q[4];
+      Query(i, q);
+      const uint32_t first[2] = {k[0], k[1]}, second[2] = {k[2], k[3]};
+      sm90::MmaBf16(s[0], q, first);
+      sm90::MmaBf16(s[1], q, second);
+    }
+  }
+
+  // Makes scores of keys that their rows don't see -infinity. Whether one of the others, NaN
+  // included, is not below the threshold. key: the warp's first.
+  __device__ bool HideKeys(int key, Scores& s) const {
+    bool wild = false;
+    const bool all_visible = all_.first <= key && key + 15 <= all_.last;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      float& score = s[i / 4][i % 4];
+      const int at = key + i / 4 * 8 + 2 * quad_lane_ + i % 2;
+      if (all_visible || row_keys_[i / 2 % 2].Meets(at, at + 1)) {
+        wild = wild || !(fabsf(score) < p_.scale.threshold);
+      } else {
+        score = BitsFloat(0xff800000u);
+      }
+    }
+    return wild;
+  }
+
+  // GridExp2(GridPoint(score)) before its rounding to bf16.
+  __device__ float Exponential(float score, float offset) const {
+    return sm90::FlushingExp2(ieee::Sub(ieee::Fma(score, p_.scale.c, offset), kGridOffset));
+  }
+
+  // The warp's probabilities to the step's buffer, with the buckets of a lane's two rows.
+  __device__ void StoreProbabilities(const Scores& s, float bucket0, float bucket1) {
+    const float offset[2] = {ieee::Sub(kGridOffset, bucket0), ieee::Sub(kGridOffset, bucket1)};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int tile = i / 2, half = i % 2;
+      const uint32_t pair = sm90::RoundToBf16Pair(Exponential(s[tile][2 * half], offset[half]),
+                                                  Exponential(s[tile][2 * half + 1], offset[half]));
+      Bf16* to = &shared_.probability[buffer_][Row(half)][16 * warp_ + 8 * tile + 2 * quad_lane_];
+      *reinterpret_cast<uint32_t*>(to) = pair;
+    }
+  }
+
+  // ---- Output: o and l += probabilities times values
+
+  __device__ void AddChunk(const typename Config::Cursor& at, int step, int chunk) {
+    const int begin = step + chunk * Config::kChunkKeys;
+    if (HasPairs()) {
+      sm90::Wait(at_.full + 8 * at.slot, at.parity);
+      if (all_.first <= begin && begin + Config::kChunkKeys <= all_.last + 1) {
+        AddGroups</*kHidden=*/false>(at_.Slot(at.slot), begin, chunk);
+      } else {
+        AddGroups</*kHidden=*/true>(at_.Slot(at.slot), begin, chunk);
+      }
+      __syncwarp();
+    }
+    Release(at);
+  }
+
+  // kHidden: some row may not see some key of the chunk.
+  template <bool kHidden>
+  __device__ void AddGroups(uint32_t values, int begin, int chunk) {
+    constexpr uint32_t kOnes[2] = {0x3f803f80u, 0x3f803f80u};
+    constexpr int kGroups = Config::kChunkKeys / kDotTerms;
+    // Matrices of the values' load: (keys 0..7, columns 0..7), (8..15, 0..7), (0..7, 8..15), ...
+    const int value_row = lane_ % 8 + lane_ / 8 % 2 * 8;
+#pragma unroll(kHidden ? 1 : kGroups)
+    for (int g = 0; g < kGroups; ++g) {
+      const int key = begin + g * kDotTerms;
+      if (kHidden && !any_.Meets(key, key + kDotTerms)) continue;
+      uint32_t p[4];
+      LoadProbabilities(chunk * kGroups + g, p);
+      sm90::MmaBf16(l_, p, kOnes);
+#pragma unroll
+      for (int i = 0; i < Config::kOwnPairs; ++i) {
+        if (Pair(i) >= Config::kPairs) break;
+        uint32_t v[4];
+        sm90::LoadMatricesTransposed(
+            v, values + KvChunkOffset(Config::kHeadDim, Config::kChunkKeys,
+                                      g * kDotTerms + value_row, 2 * Pair(i) + lane_ / 16));
+        if (kHidden) {
+          AddHiddenGroup(key, p, v, o_[i]);
+        } else {
+          AddPair(p, v, o_[i]);
+        }
+      }
+    }
+  }
+
+  __device__ void LoadProbabilities(int group, uint32_t (&p)[4]) const {
+    constexpr int kStride = SplitShared<Config>::kProbabilityStride;
+    constexpr int kBufferBytes = kSplitTileRows * kStride * static_cast<int>(sizeof(Bf16));
+    sm90::LoadMatrices(p, at_.probability + buffer_ * kBufferBytes +
+                              FragmentOffset(kStride, group * kDotTerms));
+  }
+
+  static __device__ void AddPair(const uint32_t (&p)[4], const uint32_t (&v)[4], float (&o)[2][4]) {
+    const uint32_t first[2] = {v[0], v[1]}, second[2] = {v[2], v[3]};
+    sm90::MmaBf16(o[0], p, first);
+    sm90::MmaBf16(o[1], p, second);
+  }
+
+  // A group that not all rows see in full. Values count as 0 for rows that don't see their key. For
+  // keys that no row sees that is a mask; for keys that some see, probability 0 does the same
+  // unless the value is not finite.
+  __device__ void AddHiddenGroup(int key, const uint32_t (&p)[4], const uint32_t (&v)[4],
+                                 float (&o)[2][4]) const {
+    uint32_t masked[4];
+    bool unsafe = false;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at = key + i % 2 * 8 + 2 * quad_lane_;
+      masked[i] = v[i] & PairMask(any_, at);
+      unsafe = unsafe || HasNonFinite(masked[i] & ~PairMask(all_, at));
+    }
+    if (!__any_sync(0xffffffffu, unsafe)) return AddPair(p, masked, o);
+    AddRowByRow(key, p, v, o);
+  }
+
+  // The product once for each row, with the values that this row sees.
+  __device__ void AddRowByRow(int key, const uint32_t (&p)[4], const uint32_t (&v)[4],
+                              float (&o)[2][4]) const {
+    const float before[2][4] = {{o[0][0], o[0][1], o[0][2], o[0][3]},
+                                {o[1][0], o[1][1], o[1][2], o[1][3]}};
+#pragma unroll 1
+    for (int row = 0; row < tile_.rows; ++row) {
+      const KeyRange seen = tile_.KeysOf(row, p_.group, p_.window);
+      uint32_t masked[4];
+      float product[2][4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        masked[i] = v[i] & PairMask(seen, key + i % 2 * 8 + 2 * quad_lane_);
+        product[0][i] = before[0][i];
+        product[1][i] = before[1][i];
+      }
+      AddPair(p, masked, product);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (Row(e / 2) != row) continue;
+        o[0][e] = product[0][e];
+        o[1][e] = product[1][e];
+      }
+    }
+  }
+
+  // ---- The exact path: blocks of 64 as the contract has them
+
+  __device__ void ShareScores(bool has_keys, const Scores& s) {
+    if (has_keys) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        shared_.score[Row(i / 2 % 2)][16 * warp_ + i / 4 * 8 + 2 * quad_lane_ + i % 2] =
+            s[i / 4][i % 4];
+      }
+    }
+    sm90::SyncNamed(kBarrier, Config::kConsumers);
+  }
+
+  // Raises the buckets to the block's and replaces its probabilities.
+  __device__ void UseBucketsOf(int chunk, int step, const Scores& s) {
+    RaiseBuckets(step + chunk * Config::kChunkKeys, chunk);
+    if (warp_ / (Config::kWarps / 2) == chunk) StoreProbabilities(s, bucket_[0], bucket_[1]);
+    sm90::SyncNamed(kBarrier, Config::kConsumers);
+  }
+
+  __device__ void RaiseBuckets(int block_begin, int chunk) {
+    // The rows' maxima: two lanes a row. fmaxf passes over NaN.
+    const float* scores = &shared_.score[lane_ / 2][chunk * kBlockKeys + lane_ % 2 * 32];
+    float m = BitsFloat(0xff800000u);
+#pragma unroll 4
+    for (int i = 0; i < kBlockKeys / 2; ++i) m = fmaxf(m, scores[i]);
+    m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float row_max = __shfl_sync(0xffffffffu, m, 2 * Row(half));
+      RaiseBucketOfRow(half, row_max, block_begin);
+    }
+  }
+
+  __device__ void RaiseBucketOfRow(int half, float m, int block_begin) {
+    const KeyRange seen = row_keys_[half].InSplit(split_);
+    if (!seen.Meets(block_begin, block_begin + kBlockKeys)) return;
+    const float bucket = Bucket(m, p_.scale.c, p_.scale.threshold);
+    const bool first = seen.first / kBlockKeys == block_begin / kBlockKeys;
+    if (first) {
+      bucket_[half] = bucket;  // o and l are 0
+    } else if (bucket > bucket_[half]) {
+      Scale(BucketSteps(bucket, bucket_[half]), half, l_, o_);
+      bucket_[half] = bucket;
+    }
+  }
+
+  // ---- Merge
+
+  using Output = float[Config::kOwnPairs][2][4];
+
+  // Multiplies a row by 2^-64, `steps` times.
+  static __device__ void Scale(int steps, int half, float (&l)[4], Output& o) {
+#pragma unroll 1
+    for (int step = 0; step < min(steps, 5); ++step) {
+#pragma unroll
+      for (int e = 2 * half; e < 2 * half + 2; ++e) {
+        l[e] = ieee::Mul(l[e], 0x1p-64f);
+#pragma unroll
+        for (int i = 0; i < Config::kOwnPairs; ++i) {
+          o[i][0][e] = ieee::Mul(o[i][0][e], 0x1p-64f);
+          o[i][1][e] = ieee::Mul(o[i][1][e], 0x1p-64f);
+        }
+      }
+    }
+  }
+
+  // MergeSplit of the split into what came before it in this unit, row by row.
+  __device__ void Merge() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (row_keys_[half].InSplit(split_).IsEmpty()) continue;
+      const bool add = !merged_empty_[half];
+      if (add && merged_bucket_[half] < bucket_[half]) {
+        Scale(BucketSteps(bucket_[half], merged_bucket_[half]), half, merged_l_, merged_o_);
+      } else if (add && bucket_[half] < merged_bucket_[half]) {
+        Scale(BucketSteps(merged_bucket_[half], bucket_[half]), half, l_, o_);
+      }
+      merged_bucket_[half] = add ? fmaxf(merged_bucket_[half], bucket_[half]) : bucket_[half];
+      merged_empty_[half] = false;
+#pragma unroll
+      for (int e = 2 * half; e < 2 * half + 2; ++e) {
+        merged_l_[e] = add ? ieee::Add(merged_l_[e], l_[e]) : l_[e];
+#pragma unroll
+        for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
+          float& merged = merged_o_[i / 2][i % 2][e];
+          const float o = o_[i / 2][i % 2][e];
+          merged = add ? ieee::Add(merged, o) : o;
+        }
+      }
+    }
+  }
+
+  // ---- Results
+
+  __device__ void StoreOutput() const {
+    if (!HasPairs()) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (Row(half) >= tile_.rows) continue;
+      const float inverse = ieee::Div(1.0f, merged_l_[2 * half]);
+      Bf16* out = p_.out + p_.QueryOffset(tile_, tile_.packed + Row(half), kv_head_);
+#pragma unroll
+      for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
+        if (Pair(i / 2) >= Config::kPairs) break;
+        const float* o = &merged_o_[i / 2][i % 2][2 * half];
+        const int column = 16 * Pair(i / 2) + 8 * (i % 2) + 2 * quad_lane_;
+        *reinterpret_cast<uint32_t*>(out + column) =
+            sm90::RoundToBf16Pair(ieee::Mul(o[0], inverse), ieee::Mul(o[1], inverse));
+      }
+    }
+  }
+
+  // The partial result of a split.
+  struct Partial {
+    float* o;  // [partial_rows][head_dim]
+    float* l;  // [partial_rows]
+    float* bucket;
+  };
+  __device__ Partial PartialOf(const SplitWork& work, int split) const {
+    const int64_t floats = int64_t{p_.partial_rows} * (Config::kHeadDim + 2);
+    const int64_t unit = work.first_unit + split - work.tile_first_split;
+    float* o = p_.partial + (unit * p_.kv_heads() + kv_head_) * floats;
+    float* l = o + p_.partial_rows * Config::kHeadDim;
+    return {o, l, l + p_.partial_rows};
+  }
+
+  __device__ void StorePartial(const SplitWork& work) const {
+    if (!HasPairs()) return;
+    const Partial to = PartialOf(work, work.first_split);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = Row(half);
+      if (row >= tile_.rows || merged_empty_[half]) continue;
+      if (warp_ == 0 && quad_lane_ == 0) {
+        to.l[row] = merged_l_[2 * half];
+        to.bucket[row] = merged_bucket_[half];
+      }
+#pragma unroll
+      for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
+        if (Pair(i / 2) >= Config::kPairs) break;
+        const float* o = &merged_o_[i / 2][i % 2][2 * half];
+        const int column = 16 * Pair(i / 2) + 8 * (i % 2) + 2 * quad_lane_;
+        *reinterpret_cast<float2*>(to.o + row * Config::kHeadDim + column) = float2{o[0], o[1]};
+      }
+    }
+  }
+
+  // Whether all other splits of the tile are done. The counter is 0 again afterwards.
+  __device__ bool IsLastOfTile(const SplitWork& work) {
+    sm90::SyncNamed(kBarrier, Config::kConsumers);
+    if (threadIdx.x == 0) {
+      __threadfence();
+      const auto last = static_cast<unsigned>(work.splits - 1);
+      unsigned* done = p_.splits_done + int64_t{work.tile_slot} * p_.kv_heads() + kv_head_;
+      shared_.merges = atomicInc(done, last) == last;
+      __threadfence();
+    }
+    sm90::SyncNamed(kBarrier, Config::kConsumers);
+    return shared_.merges;
+  }
+
+  // Merges all splits of the tile, left to right; a thread takes four columns of a row.
+  __device__ void MergePartials(const SplitWork& work) const {
+    constexpr int kQuads = Config::kHeadDim / 4;
+    for (int item = static_cast<int>(threadIdx.x); item < tile_.rows * kQuads;
+         item += Config::kConsumers) {
+      const int row = item / kQuads, column = item % kQuads * 4;
+      const KeyRange seen = tile_.KeysOf(row, p_.group, p_.window);
+      AttentionState4 merged;
+#pragma unroll 4
+      for (int split = seen.first / kSplitKeys; split <= seen.last / kSplitKeys; ++split) {
+        const Partial from = PartialOf(work, split);
+        merged.Add(
+            __ldcg(from.bucket + row), __ldcg(from.l + row),
+            __ldcg(reinterpret_cast<const float4*>(from.o + row * Config::kHeadDim + column)));
+      }
+      const float inverse = ieee::Div(1.0f, merged.l);
+      const uint2 quad = {
+          sm90::RoundToBf16Pair(ieee::Mul(merged.o.x, inverse), ieee::Mul(merged.o.y, inverse)),
+          sm90::RoundToBf16Pair(ieee::Mul(merged.o.z, inverse), ieee::Mul(merged.o.w, inverse))};
+      Bf16* out = p_.out + p_.QueryOffset(tile_, tile_.packed + row, kv_head_);
+      *reinterpret_cast<uint2*>(out + column) = quad;
+    }
+  }
+
+  // MergeSplit (contract 4) for four columns.
+  struct AttentionState4 {
+    bool empty = true;
+    float bucket, l;
+    float4 o;
+
+    __device__ void Add(float split_bucket, float split_l, float4 split_o) {
+      if (empty) {
+        empty = false;
+        bucket = split_bucket;
+        l = split_l;
+        o = split_o;
+        return;
+      }
+      if (bucket < split_bucket) {
+        ScaleDown4(BucketSteps(split_bucket, bucket), l, o);
+        bucket = split_bucket;
+      } else if (split_bucket < bucket) {
+        ScaleDown4(BucketSteps(bucket, split_bucket), split_l, split_o);
+      }
+      l = ieee::Add(l, split_l);
+      o = {ieee::Add(o.x, split_o.x), ieee::Add(o.y, split_o.y), ieee::Add(o.z, split_o.z),
+           ieee::Add(o.w, split_o.w)};
+    }
+    static __device__ void ScaleDown4(int steps, float& l, float4& o) {
+      l = ScaleDown(l, steps);
+      o = {ScaleDown(o.x, steps), ScaleDown(o.y, steps), ScaleDown(o.z, steps),
+           ScaleDown(o.w, steps)};
+    }
+  };
+
+  const AttentionParams& p_;
+  SplitShared<Config>& shared_;
+  const SplitAddresses<Config>& at_;
+  const int warp_, lane_, quad_lane_;
+
+  AttentionTile tile_;
+  int kv_head_, split_;
+  KeyRange any_, all_;    // keys that some row, that all rows of the tile see
+  KeyRange row_keys_[2];  // of this lane's rows
+  uint32_t query_[Config::kQueriesInShared ? 1 : Config::kPairs][4];
+
+  bool exact_;  // a bucket of the split is not 0
+  float bucket_[2], l_[4];
+  Output o_;
+  bool merged_empty_[2];
+  float merged_bucket_[2], merged_l_[4];
+  Output merged_o_;
+
+  typename Config::Cursor cursor_;
+  int buffer_ = 0;  // of the probabilities of this step
+  unsigned steps_ = 0, exact_steps_ = 0;
+};
+
+// ---- The kernel
+
+template <class Config>
+__device__ void InitSplitBarriers(const SplitAddresses<Config>& at) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < Config::kSlots) {
+    sm90::InitBarrier(at.full + 8 * thread, 1);
+    sm90::InitBarrier(at.empty + 8 * thread, Config::kWarps);
+    sm90::FenceBarrierInit();
+  }
+  if (thread >= 32 && thread < 32 + SplitShared<Config>::kWorkSlots) {
+    sm90::InitBarrier(at.work_full + 8 * (thread - 32), 1);
+    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), Config::kWarps);
+    sm90::FenceBarrierInit();
+  }
+  __syncthreads();
+}
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kThreads, 1)
+    AttentionSplitKernel(const __grid_constant__ AttentionParams p) {
+  extern __shared__ __align__(1024) uint8_t memory[];
+  auto& shared =
+      *reinterpret_cast<SplitShared<Config>*>(memory + Config::kSlots * Config::kSlotBytes);
+  const SplitAddresses<Config> at(sm90::OpaqueSharedAddress(memory));
+  const int warp = sm90::UniformWarpIndex();
+  InitSplitBarriers(at);
+  sm90::LaunchDependentKernels();
+  sm90::WaitForPriorKernels();
+  if (warp == Config::kWarps) {
+    SplitProducer<Config>(p, shared, at).Run();
+    return;
+  }
+  SplitConsumer<Config> consumer(p, shared, at, warp);
+  SlotCursor<SplitShared<Config>::kWorkSlots> cursor;
+  for (;; cursor.Advance()) {
+    sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
+    const SplitWork& work = shared.work[cursor.slot];
+    if (work.tile.rows == 0) break;
+    consumer.Attend(work);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+  }
+  if (threadIdx.x == 0) consumer.Count();
+}
+
+}  // namespace isobit::cuda
+
+#endif  // ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_CUH_

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Writes wgmma_register_a.h: inline PTX needs one operand a register, so each N is its own function.
+
+Usage: wgmma_register_a_generate.py > wgmma_register_a.h
+"""
+
+SHAPES = (64, 128, 256)
+
+HEAD = """\
+#ifndef ISOBIT_KERNELS_CUDA_SM90_WGMMA_REGISTER_A_H_
+#define ISOBIT_KERNELS_CUDA_SM90_WGMMA_REGISTER_A_H_
+
+// Written by wgmma_register_a_generate.py; change that instead.
+//
+// wgmma with A in registers and B stored with n contiguous, as attention multiplies probabilities
+// with values: D[64][N] = D + A[64][16] B[16][N]. Each element is one Dot16 step (contract 1).
+//
+// A's fragment is that of mma.sync m16n8k16 (mma.h) for the 16 rows of the calling warp; D's is that
+// of wgmma.h. B lies in boxes of 64 columns: rows (k) of 128 bytes, chunks permuted as in wgmma.h.
+
+#include <cstdint>
+
+namespace isobit::sm90 {
+
+// The descriptor of B. box_bytes: from one box of 64 columns to the next. Adding 128 to the
+// descriptor moves on by 16 k.
+__device__ inline uint64_t WgmmaColumnsDescriptor(uint32_t address, uint32_t box_bytes) {
+  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
+  constexpr uint64_t kGroupStride = uint64_t{1024 / 16} << 32;  // from 8 k to the next
+  return kSwizzle128 | kGroupStride | uint64_t{box_bytes / 16} << 16 | ((address & 0x3ffff) >> 4);
+}
+
+inline constexpr uint64_t kColumnsDescriptorStepK16 = 16 * 128 / 16;
+
+// clang-format off
+"""
+
+TAIL = """\
+// clang-format on
+
+}  // namespace isobit::sm90
+
+#endif  // ISOBIT_KERNELS_CUDA_SM90_WGMMA_REGISTER_A_H_
+"""
+
+
+def lines(items, per_line, indent):
+    rows = [items[i:i + per_line] for i in range(0, len(items), per_line)]
+    return (",\n" + indent).join(", ".join(row) for row in rows)
+
+
+def function(n):
+    count = n // 2
+    registers = [f"%{i}" for i in range(count)]
+    rows = [", ".join(registers[i:i + 16]) for i in range(0, count, 16)]
+    quoted = ",\"\n      \"".join(rows)
+    outputs = lines([f'"+f"(d[{i}])' for i in range(count)], 8, "        ")
+    a = ", ".join(f"%{count + i}" for i in range(4))
+    return f"""\
+__device__ inline void WgmmaRegisterA(float (&d)[{count}], const uint32_t (&a)[4], uint64_t b, uint32_t accumulate) {{
+  asm volatile(
+      "{{\\n"
+      ".reg .pred p;\\n"
+      "setp.ne.b32 p, %{count + 5}, 0;\\n"
+      "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16 {{"
+      "{quoted}}},"
+      " {{{a}}}, %{count + 4}, p, 1, 1, 1;\\n"
+      "}}\\n"
+      : {outputs}
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}}
+"""
+
+
+print(HEAD + "\n".join(function(n) for n in SHAPES) + TAIL, end="")

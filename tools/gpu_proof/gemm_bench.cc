@@ -1,0 +1,425 @@
+// Times the GEMM kernels beside cuBLASLt, in one run: every candidate of a shape is a CUDA graph of
+// several calls, each on other weights so that L2 holds none of them, and the graphs take turns, so
+// that a card that slows down slows all of them. Prints medians of a call.
+//
+//   gemm_bench [--kernels] [--layer] [--rows 1,16,64] [--shapes qkv,o] [--rounds 11]
+//              [--prefetch BYTES] [--max-stages N]
+//
+// --kernels: all kernels of ours, not only the planned one, fastest first.
+// --layer: the four GEMMs of a layer one after the other, eight layers in a graph. "fused" adds
+// what the engine asks of them: residuals, and SiLU gate in gate_up.
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/qualify_cublaslt.h"
+#include "kernels/cuda/qualify_inputs.h"
+
+namespace isobit::cuda {
+namespace {
+
+void Check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+
+struct DeviceMemory {
+  explicit DeviceMemory(int64_t size) : bytes(size) {
+    Check(cudaMalloc(&data, static_cast<size_t>(bytes)));
+  }
+  ~DeviceMemory() { cudaFree(data); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  template <typename T>
+  T* As() const {
+    return static_cast<T*>(data);
+  }
+  void* data = nullptr;
+  int64_t bytes;
+};
+
+struct Shape {
+  const char* name;
+  int64_t n, k;
+  Gemm::Epilogue epilogue;
+};
+
+// Llama-3.1-8B.
+using enum Gemm::Epilogue;
+constexpr Shape kShapes[] = {{"qkv", 6144, 4096, kBf16},
+                             {"o", 4096, 4096, kBf16},
+                             {"gate_up", 28672, 4096, kBf16},
+                             {"down", 4096, 14336, kBf16},
+                             {"lm_head", 128256, 4096, kFp32}};
+constexpr int kLayerShapes = 4;
+
+// Weights of one shape: several copies, row-major for cuBLASLt and packed.
+class Weights {
+ public:
+  Weights(const Shape& shape, bool gate_up, int copies) : layout_{shape.n, shape.k, gate_up} {
+    for (int i = 0; i < copies; ++i) {
+      rows_.push_back(std::make_unique<DeviceMemory>(2 * shape.n * shape.k));
+      packed_.push_back(std::make_unique<DeviceMemory>(layout_.Bytes()));
+      Check(LaunchFill(InputKind::kNormal, static_cast<uint64_t>(i), 0.02f, shape.n * shape.k,
+                       rows_.back()->As<Bf16>(), nullptr));
+      Check(cudaMemset(packed_.back()->data, 0, static_cast<size_t>(layout_.Bytes())));
+      Check(LaunchPackRows(rows_.back()->As<Bf16>(), 0, shape.n, layout_, packed_.back()->data,
+                           nullptr));
+    }
+    Check(cudaDeviceSynchronize());
+  }
+  int copies() const { return static_cast<int>(rows_.size()); }
+  const PackedLayout& layout() const { return layout_; }
+  const Bf16* Rows(int i) const { return rows_[Index(i)]->As<Bf16>(); }
+  PackedMatrix Packed(int i) const { return {layout_, packed_[Index(i)]->data}; }
+
+ private:
+  size_t Index(int i) const { return static_cast<size_t>(i) % rows_.size(); }
+  PackedLayout layout_;
+  std::vector<std::unique_ptr<DeviceMemory>> rows_, packed_;
+};
+
+// One thing to time: `calls` launches in a graph.
+class Candidate {
+ public:
+  Candidate(std::string name, int calls, const std::function<void(int, cudaStream_t)>& launch,
+            cudaStream_t stream)
+      : name_(std::move(name)), calls_(calls) {
+    cudaGraph_t graph;
+    Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < calls; ++i) launch(i, stream);
+    Check(cudaStreamEndCapture(stream, &graph));
+    Check(cudaGraphInstantiate(&exec_, graph, 0));
+    Check(cudaGraphDestroy(graph));
+  }
+  ~Candidate() { cudaGraphExecDestroy(exec_); }
+  Candidate(const Candidate&) = delete;
+  Candidate& operator=(const Candidate&) = delete;
+
+  void Run(cudaEvent_t begin, cudaEvent_t end, cudaStream_t stream) {
+    Check(cudaEventRecord(begin, stream));
+    Check(cudaGraphLaunch(exec_, stream));
+    Check(cudaEventRecord(end, stream));
+    Check(cudaEventSynchronize(end));
+    float ms = 0;
+    Check(cudaEventElapsedTime(&ms, begin, end));
+    microseconds_.push_back(1000.0 * ms / calls_);
+  }
+  const std::string& name() const { return name_; }
+  double Median() const {
+    std::vector<double> sorted = microseconds_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+
+ private:
+  std::string name_;
+  int calls_;
+  cudaGraphExec_t exec_ = nullptr;
+  std::vector<double> microseconds_;
+};
+
+using Candidates = std::vector<std::unique_ptr<Candidate>>;
+
+void RunInTurns(Candidates& candidates, int rounds, cudaStream_t stream) {
+  cudaEvent_t begin, end;
+  Check(cudaEventCreate(&begin));
+  Check(cudaEventCreate(&end));
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      candidates[(i + static_cast<size_t>(round)) % candidates.size()]->Run(begin, end, stream);
+    }
+  }
+  Check(cudaEventDestroy(begin));
+  Check(cudaEventDestroy(end));
+}
+
+struct Options {
+  bool all_kernels = false;
+  bool layer = false;
+  int rounds = 11;
+  int prefetch_bytes = GemmLaunch{}.prefetch_bytes;
+  int max_stages = 1000;
+  std::vector<int64_t> rows = {1, 2, 4, 8, 16, 20, 32, 40, 64, 100, 128, 192, 256, 512, 1024, 4096};
+  std::vector<std::string> shapes;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Options& options)
+      : options_(options), workspace_(CublasLtGemm::kWorkspaceBytes) {
+    Check(cudaStreamCreate(&stream_));
+    Check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
+  }
+  ~Bench() { cudaStreamDestroy(stream_); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  void TimeShape(const Shape& shape) {
+    const int64_t bytes = 2 * shape.n * shape.k;
+    const Weights weights(shape, false, static_cast<int>(std::max<int64_t>(2, 500000000 / bytes)));
+    std::unique_ptr<Weights> gated;
+    if (std::strcmp(shape.name, "gate_up") == 0) {
+      gated = std::make_unique<Weights>(shape, true, weights.copies());
+    }
+    for (int64_t rows : options_.rows) TimeRows(shape, weights, gated.get(), rows);
+  }
+
+  // Four GEMMs a layer, eight layers, one after the other.
+  void TimeLayers() {
+    std::vector<std::unique_ptr<Weights>> weights;
+    for (int i = 0; i < kLayerShapes; ++i) {
+      weights.push_back(std::make_unique<Weights>(kShapes[i], false, 8));
+    }
+    const Weights gated(kShapes[2], true, 8);
+    for (int64_t rows : options_.rows) TimeLayersRows(weights, gated, rows);
+  }
+
+ private:
+  static int Calls(const Shape& shape, int64_t rows) {
+    const double microseconds =
+        std::max(2.0 * static_cast<double>(shape.n * shape.k) / 4.5e6,
+                 2.0 * static_cast<double>(shape.n * shape.k) * static_cast<double>(rows) / 7e8);
+    return std::clamp(static_cast<int>(1200 / microseconds), 2, 32);
+  }
+
+  Gemm Op(int64_t rows, Gemm::Epilogue epilogue, const DeviceMemory& x, const DeviceMemory& y) {
+    Gemm op;
+    op.rows = rows;
+    op.x = x.As<Bf16>();
+    op.epilogue = epilogue;
+    op.out_bf16 = y.As<Bf16>();
+    op.out_fp32 = y.As<float>();
+    return op;
+  }
+
+  void Launch(const Gemm& op, const PackedMatrix& weight, GemmPlan plan, bool early,
+              cudaStream_t stream) {
+    plan.stages = std::min(plan.stages, options_.max_stages);
+    GemmLaunch launch;
+    launch.early_start = early;
+    launch.prefetch_bytes = options_.prefetch_bytes;
+    Check(LaunchGemm(op, weight, plan, launch, stream));
+  }
+
+  void AddOurs(const std::string& name, const Shape& shape, const Weights& weights,
+               Gemm::Epilogue epilogue, const GemmPlan& plan, bool early, int64_t rows,
+               const DeviceMemory& x, const DeviceMemory& y, Candidates* candidates) {
+    candidates->push_back(std::make_unique<Candidate>(
+        name, Calls(shape, rows),
+        [&, plan, early, epilogue](int i, cudaStream_t stream) {
+          Launch(Op(rows, epilogue, x, y), weights.Packed(i), plan, early, stream);
+        },
+        stream_));
+  }
+
+  void TimeRows(const Shape& shape, const Weights& weights, const Weights* gated, int64_t rows) {
+    if (shape.epilogue == kFp32 && rows > 128) return;
+    const DeviceMemory x(2 * rows * shape.k), y(4 * rows * shape.n);
+    Check(LaunchFill(InputKind::kNormal, 99, 1.0f, rows * shape.k, x.As<Bf16>(), nullptr));
+    Check(cudaDeviceSynchronize());
+    Candidates all;
+    std::string error;
+    const auto rival = CublasLtGemm::Create(rows, shape.n, shape.k, &error);
+    const int rivals = rows > 128 || options_.all_kernels ? 8 : 1;
+    int number = 0;
+    if (rival != nullptr) {
+      for (const CublasLtAlgorithm& a : rival->Heuristic(rivals)) {
+        all.push_back(std::make_unique<Candidate>(
+            "cublaslt " + std::to_string(number++), Calls(shape, rows),
+            [&, a](int i, cudaStream_t stream) {
+              rival->Launch(a, x.As<Bf16>(), weights.Rows(i), y.As<Bf16>(), workspace_.data,
+                            stream);
+            },
+            stream_));
+      }
+    }
+    const GemmPlan plan = PlanGemm(weights.layout(), rows, multiprocessors_);
+    AddOurs("plan", shape, weights, shape.epilogue, plan, true, rows, x, y, &all);
+    AddOurs("plan, late", shape, weights, shape.epilogue, plan, false, rows, x, y, &all);
+    if (gated != nullptr) {
+      const GemmPlan gated_plan = PlanGemm(gated->layout(), rows, multiprocessors_);
+      AddOurs("silu gate", shape, *gated, kSiluGate, gated_plan, true, rows, x, y, &all);
+    }
+    if (options_.all_kernels) {
+      for (const GemmKernelId& kernel : GemmKernels()) {
+        const auto p = PlanWithKernel(kernel, weights.layout(), rows, multiprocessors_);
+        if (p->token_tiles > 1 && rows <= 128) continue;
+        if (rows > 512 && kernel.warpgroups == 1) continue;
+        AddOurs(ToString(*p), shape, weights, shape.epilogue, *p, true, rows, x, y, &all);
+        if (gated == nullptr) continue;
+        const auto g = PlanWithKernel(kernel, gated->layout(), rows, multiprocessors_);
+        if (!g) continue;
+        AddOurs("silu: " + ToString(*g), shape, *gated, kSiluGate, *g, true, rows, x, y, &all);
+      }
+    }
+    RunInTurns(all, options_.rounds, stream_);
+    Report(shape, rows, plan, number, all);
+  }
+
+  void Report(const Shape& shape, int64_t rows, const GemmPlan& plan, int rivals,
+              const Candidates& all) {
+    const auto time = [&](const std::string& name) {
+      for (const auto& c : all) {
+        if (c->name() == name) return c->Median();
+      }
+      return 0.0;
+    };
+    double best_rival = rivals > 0 ? time("cublaslt 0") : 0;
+    for (int i = 1; i < rivals; ++i) {
+      best_rival = std::min(best_rival, time("cublaslt " + std::to_string(i)));
+    }
+    const double ours = time("plan");
+    std::printf(
+        "%-8s M=%-5lld cublaslt %8.2f (best %8.2f)  ours %8.2f  %5.3fx (best %5.3fx)"
+        "  late %8.2f  silu %8.2f  %5.2f TB/s %4.0f TFLOP/s  %s\n",
+        shape.name, static_cast<long long>(rows), time("cublaslt 0"), best_rival, ours,
+        time("cublaslt 0") / ours, best_rival / ours, time("plan, late"), time("silu gate"),
+        2e-6 * static_cast<double>(shape.n * shape.k) / ours,
+        2e-6 * static_cast<double>(shape.n * shape.k) * static_cast<double>(rows) / ours,
+        ToString(plan).c_str());
+    if (options_.all_kernels) {
+      std::vector<const Candidate*> sorted;
+      for (const auto& c : all) {
+        if (c->name().find("rows") != std::string::npos) sorted.push_back(c.get());
+      }
+      std::sort(sorted.begin(), sorted.end(),
+                [](const Candidate* a, const Candidate* b) { return a->Median() < b->Median(); });
+      for (const Candidate* c : sorted) {
+        std::printf("    %8.2f  %s\n", c->Median(), c->name().c_str());
+      }
+    }
+    std::fflush(stdout);
+  }
+
+  void TimeLayersRows(const std::vector<std::unique_ptr<Weights>>& weights, const Weights& gated,
+                      int64_t rows) {
+    std::vector<std::unique_ptr<DeviceMemory>> x, y;
+    std::vector<std::unique_ptr<CublasLtGemm>> rivals;
+    std::vector<CublasLtAlgorithm> algorithms;
+    std::string error;
+    for (int i = 0; i < kLayerShapes; ++i) {
+      const Shape& s = kShapes[i];
+      x.push_back(std::make_unique<DeviceMemory>(2 * rows * s.k));
+      y.push_back(std::make_unique<DeviceMemory>(2 * rows * s.n));
+      Check(LaunchFill(InputKind::kNormal, 99, 1.0f, rows * s.k, x.back()->As<Bf16>(), nullptr));
+      rivals.push_back(CublasLtGemm::Create(rows, s.n, s.k, &error));
+      if (rivals.back() == nullptr) return;
+      algorithms.push_back(rivals.back()->Heuristic(1).at(0));
+    }
+    Check(cudaDeviceSynchronize());
+    const int calls = 8 * kLayerShapes;
+    Candidates all;
+    all.push_back(std::make_unique<Candidate>(
+        "cublaslt", calls,
+        [&](int i, cudaStream_t stream) {
+          const auto s = static_cast<size_t>(i % kLayerShapes);
+          rivals[s]->Launch(algorithms[s], x[s]->As<Bf16>(), weights[s]->Rows(i / kLayerShapes),
+                            y[s]->As<Bf16>(), workspace_.data, stream);
+        },
+        stream_));
+    const auto ours = [&](bool early, bool engine) {
+      return [&, early, engine](int i, cudaStream_t stream) {
+        const auto s = static_cast<size_t>(i % kLayerShapes);
+        const bool is_gated = engine && s == 2;
+        const Weights& w = is_gated ? gated : *weights[s];
+        Gemm op = Op(rows, is_gated ? kSiluGate : kBf16, *x[s], *y[s]);
+        if (engine && s % 2 == 1) op.residual = y[s]->As<Bf16>();
+        Launch(op, w.Packed(i / kLayerShapes), PlanGemm(w.layout(), rows, multiprocessors_), early,
+               stream);
+      };
+    };
+    all.push_back(std::make_unique<Candidate>("early", calls, ours(true, false), stream_));
+    all.push_back(std::make_unique<Candidate>("late", calls, ours(false, false), stream_));
+    all.push_back(std::make_unique<Candidate>("fused", calls, ours(true, true), stream_));
+    RunInTurns(all, options_.rounds, stream_);
+    const double rival = all[0]->Median() * kLayerShapes;
+    std::printf("layer    M=%-5lld cublaslt %8.2f", static_cast<long long>(rows), rival);
+    for (size_t i = 1; i < all.size(); ++i) {
+      const double t = all[i]->Median() * kLayerShapes;
+      std::printf("  %s %8.2f %5.3fx", all[i]->name().c_str(), t, rival / t);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  Options options_;
+  DeviceMemory workspace_;
+  cudaStream_t stream_ = nullptr;
+  int multiprocessors_ = 0;
+};
+
+std::vector<std::string> Split(const std::string& list) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin <= list.size()) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+Options ParseOptions(int argc, char** argv) {
+  Options o;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    const auto value = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
+    if (flag == "--kernels") {
+      o.all_kernels = true;
+    } else if (flag == "--layer") {
+      o.layer = true;
+    } else if (flag == "--rounds") {
+      o.rounds = std::atoi(value().c_str());
+    } else if (flag == "--prefetch") {
+      o.prefetch_bytes = std::atoi(value().c_str());
+    } else if (flag == "--max-stages") {
+      o.max_stages = std::atoi(value().c_str());
+    } else if (flag == "--shapes") {
+      o.shapes = Split(value());
+    } else if (flag == "--rows") {
+      o.rows.clear();
+      for (const std::string& rows : Split(value())) o.rows.push_back(std::atoll(rows.c_str()));
+    } else {
+      std::fprintf(stderr, "unknown option %s\n", flag.c_str());
+      std::exit(2);
+    }
+  }
+  return o;
+}
+
+int Main(int argc, char** argv) {
+  const Options options = ParseOptions(argc, argv);
+  cudaDeviceProp card = {};
+  Check(cudaGetDeviceProperties(&card, 0));
+  std::printf("%s, %d multiprocessors, cuBLASLt %s\n", card.name, card.multiProcessorCount,
+              CublasLtVersion().c_str());
+  Bench bench(options);
+  if (options.layer) {
+    bench.TimeLayers();
+    return 0;
+  }
+  for (const Shape& shape : kShapes) {
+    const auto& wanted = options.shapes;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), shape.name) != wanted.end()) {
+      bench.TimeShape(shape);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace isobit::cuda
+
+int main(int argc, char** argv) { return isobit::cuda::Main(argc, argv); }
