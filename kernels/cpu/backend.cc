@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> CpuBackend::Allocate(size_t bytes) {
 
 absl::StatusOr<std::unique_ptr<Weight>> CpuBackend::LoadWeight(std::span<const MatrixSource> parts,
                                                                WeightLayout layout) {
-  return PackedWeight::Load(parts, layout, context_.pool);
+  return PackedWeight::Load(parts, layout, context_.pool, weights_);
 }
 
 absl::StatusOr<std::unique_ptr<KvCache>> CpuBackend::CreateKvCache(const KvCacheShape& shape) {

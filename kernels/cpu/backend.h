@@ -15,6 +15,7 @@
 #include "kernels/cpu/instructions.h"
 #include "kernels/cpu/sample.h"
 #include "kernels/cpu/score.h"
+#include "kernels/cpu/weight_arena.h"
 #include "kernels/ops.h"
 
 namespace isobit {
@@ -50,6 +51,7 @@ class CpuBackend final : public Backend {
  private:
   std::string instructions_;
   CpuContext context_;
+  WeightArena weights_;
   GemmRunner gemm_;
   AttentionRunner attention_;
   ScoreRunner score_;

@@ -4,6 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/gemm_kernel.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/dot16_simd-inl.h"
@@ -23,6 +24,9 @@ TileCheck TileKernel(const GemmTile&, float*) { return {}; }
 
 #else
 
+// Elements of a panel that belong to one step: 16 cache lines.
+inline constexpr int kStepElements = kDotTerms * kPanelLanes;
+
 uint32_t RowKernel(const Bf16* panel, int64_t steps, const ActivationStep* activations,
                    const StepKind* kinds, int required_exponent, float* out) {
   const FloatTag df;
@@ -40,7 +44,7 @@ uint32_t RowKernel(const Bf16* panel, int64_t steps, const ActivationStep* activ
   LaneGuard<2> guard[kColumns];
   for (auto& column : c) column[0] = column[1] = hn::Zero(df);
   const uint16_t* weights = reinterpret_cast<const uint16_t*>(panel);
-  for (int64_t s = 0; s < steps; ++s, weights += kDotTerms * kPanelLanes) {
+  for (int64_t s = 0; s < steps; ++s, weights += kStepElements) {
     if (kinds[s] == StepKind::kZero) continue;
     const ActivationStep& a = activations[s];
     for (int column = 0; column < kColumns; ++column) {
@@ -55,6 +59,8 @@ uint32_t RowKernel(const Bf16* panel, int64_t steps, const ActivationStep* activ
       const Ints exponent[2] = {hn::BitCast(di, hn::ShiftLeft<16>(pairs)),
                                 hn::BitCast(di, hn::And(pairs, upper))};
       const auto product = [&](int k, int v) HWY_ATTR {
+        // Two steps ahead, a line with each product: all 16 at once would wait for each other.
+        if (v == 0 && column == 0) hwy::Prefetch(b + k * kPanelLanes + 2 * kStepElements);
         const auto pair = hn::BitCast(du, hn::Load(dh, b + k * kPanelLanes));
         const auto weight = v == 0 ? hn::ShiftLeft<16>(pair) : hn::And(pair, upper);
         return hn::Mul(hn::BitCast(df, weight), hn::Set(df, a.value[k]));
@@ -83,8 +89,13 @@ TileCheck TileKernel(const GemmTile& tile, float* out) {
   TileGuard guard;
   std::fill(out, out + tile.rows * kTileLanes, 0.0f);
   for (int64_t s = 0; s < tile.steps; ++s) {
-    const int64_t offset = s * kDotTerms * kPanelLanes;
-    UnpackRows(tile.panel[0] + offset, tile.panel[1] + offset, kPanelLanes, step, guard);
+    const Bf16* const first = tile.panel[0] + s * kStepElements;
+    const Bf16* const second = tile.panel[1] + s * kStepElements;
+    UnpackRows(first, second, kPanelLanes, step, guard);
+    for (int k = 0; k < kDotTerms; ++k) {
+      hwy::Prefetch(first + kStepElements + k * kPanelLanes);
+      hwy::Prefetch(second + kStepElements + k * kPanelLanes);
+    }
     for (int row = 0; row < tile.rows; ++row) {
       const int64_t at = row * tile.steps + s;
       RowStep(step, tile.activations[at], tile.kinds[at], guard, out + row * kTileLanes);

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/host.h"
 #include "kernels/numerics/dot16.h"
 #include "kernels/shapes.h"
 
@@ -45,14 +44,15 @@ std::vector<Block> BlocksOf(std::span<const MatrixSource> parts) {
 }  // namespace
 
 PackedWeight::PackedWeight(int64_t rows, int64_t cols, WeightLayout layout, int64_t panels,
-                           std::unique_ptr<Buffer> memory)
+                           WeightArena::Memory memory)
     : Weight(rows, cols, layout),
       padded_cols_(CeilDiv(cols, kDotTerms) * kDotTerms),
       exponents_(static_cast<size_t>(panels)),
       memory_(std::move(memory)) {}
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> PackedWeight::Load(
-    std::span<const MatrixSource> parts, WeightLayout layout, ThreadPool& pool) {
+    std::span<const MatrixSource> parts, WeightLayout layout, ThreadPool& pool,
+    WeightArena& arena) {
   const absl::StatusOr<MatrixShape> shape = CheckMatrixParts(parts, layout);
   if (!shape.ok()) return shape.status();
   const int64_t panels = PanelCount(shape->rows, layout);
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<PackedWeight>> PackedWeight::Load(
     return absl::InvalidArgumentError(absl::StrCat("a weight of ", shape->rows, " x ", shape->cols,
                                                    " is too large to be packed"));
   }
-  absl::StatusOr<std::unique_ptr<Buffer>> memory = AllocateHostBuffer(bytes);
+  absl::StatusOr<WeightArena::Memory> memory = arena.Allocate(bytes);
   if (!memory.ok()) return memory.status();
   std::unique_ptr<PackedWeight> weight(
       new PackedWeight(shape->rows, shape->cols, layout, panels, *std::move(memory)));

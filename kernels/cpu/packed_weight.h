@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cpu/dot16_limits.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/weight_arena.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/ops.h"
 
@@ -32,14 +33,16 @@ inline constexpr int kPanelLanes = 32;
 // Thread safety: immutable after Load.
 class PackedWeight final : public Weight {
  public:
-  // Reads and packs all parts on `pool`. InvalidArgument or ResourceExhausted.
+  // Reads and packs all parts on `pool`, into memory of `arena`. InvalidArgument or
+  // ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<PackedWeight>> Load(std::span<const MatrixSource> parts,
-                                                            WeightLayout layout, ThreadPool& pool);
+                                                            WeightLayout layout, ThreadPool& pool,
+                                                            WeightArena& arena);
 
   int64_t panels() const { return static_cast<int64_t>(exponents_.size()); }
   int64_t padded_cols() const { return padded_cols_; }
   const Bf16* Panel(int64_t panel) const {
-    return memory_->As<Bf16>() + panel * padded_cols_ * kPanelLanes;
+    return static_cast<Bf16*>(memory_.data) + panel * padded_cols_ * kPanelLanes;
   }
   const ExponentRange& Exponents(int64_t panel) const {
     return exponents_[static_cast<size_t>(panel)];
@@ -53,7 +56,7 @@ class PackedWeight final : public Weight {
 
  private:
   PackedWeight(int64_t rows, int64_t cols, WeightLayout layout, int64_t panels,
-               std::unique_ptr<Buffer> memory);
+               WeightArena::Memory memory);
 
   struct Place {
     int64_t panel;
@@ -64,7 +67,7 @@ class PackedWeight final : public Weight {
   Place PlaceOf(int64_t row) const;
   int64_t RowOf(int64_t panel, int lane) const;
   Bf16* MutablePanel(int64_t panel) {
-    return memory_->As<Bf16>() + panel * padded_cols_ * kPanelLanes;
+    return static_cast<Bf16*>(memory_.data) + panel * padded_cols_ * kPanelLanes;
   }
   void PackBlock(int64_t first_row, int64_t rows, const Bf16* block);
   // Fills the padding of a panel and notes its exponents.
@@ -72,7 +75,7 @@ class PackedWeight final : public Weight {
 
   int64_t padded_cols_;
   std::vector<ExponentRange> exponents_;  // [panels]
-  std::unique_ptr<Buffer> memory_;
+  WeightArena::Memory memory_;
 };
 
 }  // namespace isobit

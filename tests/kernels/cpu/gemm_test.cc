@@ -113,7 +113,8 @@ double ExpectEqual(const Case& c, const std::string& name) {
   uint64_t tiles = 0, exact = 0;
   for (const CpuVariant& variant : CpuVariants()) {
     CpuContext context(variant.threads, variant.instructions.targets);
-    const auto weight = PackedWeight::Load(Sources(c), c.layout, context.pool);
+    WeightArena arena;
+    const auto weight = PackedWeight::Load(Sources(c), c.layout, context.pool, arena);
     EXPECT_TRUE(weight.ok()) << weight.status();
     GemmRunner runner(context);
     const Output got = RunCase(c, **weight, [&](const Gemm& op) { runner.Run(op); });
@@ -184,7 +185,8 @@ TEST(GemmTest, OnesWithOddKGiveK) {
       c.x.assign(static_cast<size_t>(rows * k), kOneBf16);
       for (const CpuVariant& variant : CpuVariants()) {
         CpuContext context(variant.threads, variant.instructions.targets);
-        const auto weight = PackedWeight::Load(Sources(c), c.layout, context.pool);
+        WeightArena arena;
+        const auto weight = PackedWeight::Load(Sources(c), c.layout, context.pool, arena);
         ASSERT_TRUE(weight.ok());
         GemmRunner runner(context);
         const Output got = RunCase(c, **weight, [&](const Gemm& op) { runner.Run(op); });
@@ -357,7 +359,8 @@ TEST(GemmTest, ResidualInPlace) {
   c.residual = RandomBf16s(random, 3 * 50, Values::kNormal);
   const Output want = RunReference(c);
   CpuContext context(2, AvailableInstructionSets().front().targets);
-  const auto weight = PackedWeight::Load(Sources(c), c.layout, context.pool);
+  WeightArena arena;
+  const auto weight = PackedWeight::Load(Sources(c), c.layout, context.pool, arena);
   ASSERT_TRUE(weight.ok());
   GemmRunner runner(context);
   std::vector<Bf16> in_place = c.residual;
@@ -423,7 +426,8 @@ TEST(PackedWeightTest, ReadsEachBlockOnce) {
                          }});
     }
     CpuContext context(3, 0);
-    ASSERT_TRUE(PackedWeight::Load(sources, layout, context.pool).ok());
+    WeightArena arena;
+    ASSERT_TRUE(PackedWeight::Load(sources, layout, context.pool, arena).ok());
     for (const auto& part_reads : reads) {
       for (const auto& count : part_reads) EXPECT_EQ(count, 1);
     }
@@ -434,8 +438,9 @@ TEST(PackedWeightTest, GivesRowsBack) {
   Random random(17);
   const Matrix a = MakeMatrix(random, 45, 37, Normal), b = MakeMatrix(random, 70, 37, Normal);
   CpuContext context(2, 0);
+  WeightArena arena;
   const auto weight = PackedWeight::Load(std::vector<MatrixSource>{a.Source(), b.Source()},
-                                         WeightLayout::kConcatenated, context.pool);
+                                         WeightLayout::kConcatenated, context.pool, arena);
   ASSERT_TRUE(weight.ok());
   EXPECT_EQ((*weight)->rows(), 115);
   EXPECT_EQ((*weight)->padded_cols(), 48);
@@ -451,13 +456,14 @@ TEST(PackedWeightTest, GivesRowsBack) {
 
 TEST(PackedWeightTest, RefusesWhatCanNotBePacked) {
   CpuContext context(1, 0);
+  WeightArena arena;
   const auto never = [](int64_t, int64_t, Bf16*) { FAIL() << "nothing may be read"; };
   constexpr int64_t kHuge = int64_t{1} << 61;
   for (const MatrixSource& source :
        {MatrixSource{kHuge, 1, never}, MatrixSource{1, kHuge, never}, MatrixSource{0, 5, never},
         MatrixSource{int64_t{1} << 40, 1000, never}}) {
     EXPECT_FALSE(PackedWeight::Load(std::vector<MatrixSource>{source}, WeightLayout::kConcatenated,
-                                    context.pool)
+                                    context.pool, arena)
                      .ok());
   }
 }
