@@ -11,14 +11,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/model/error_text.h"
 #include "runtime/model/gguf_parse.h"
 
 namespace isobit {
 namespace {
-
-absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 template <typename T>
 T Load(const std::byte* from) {

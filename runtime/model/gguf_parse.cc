@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/model/error_text.h"
 
 namespace isobit::gguf_internal {
 namespace {
@@ -31,15 +31,6 @@ constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
 constexpr uint64_t kMinFieldBytes = 8 + 4 + 1;           // key length, type, one-byte value
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;  // name length, rank, dim, type, offset
 
-// Names in messages: quoted, escaped, and cut if a lying file makes them long.
-std::string Quoted(std::string_view name) {
-  constexpr size_t kShown = 80;
-  const bool cut = name.size() > kShown;
-  if (cut) name = name.substr(0, kShown);
-  return absl::StrCat("'", absl::CHexEscape(absl::string_view(name.data(), name.size())),
-                      cut ? "..." : "", "'");
-}
-
 class Parser {
  public:
   explicit Parser(std::span<const std::byte> file) : file_(file) {}
@@ -58,9 +49,9 @@ class Parser {
   uint64_t Left() const { return file_.size() - at_; }
 
   absl::Status Truncated(std::string_view what, uint64_t wanted) const {
-    return absl::DataLossError(
-        absl::StrCat("file ends inside ", absl::string_view(what.data(), what.size()), ": ", wanted,
-                     " bytes wanted at offset ", at_, ", ", Left(), " left of ", file_.size()));
+    return absl::DataLossError(absl::StrCat("file ends inside ", Absl(what), ": ", wanted,
+                                            " bytes wanted at offset ", at_, ", ", Left(),
+                                            " left of ", file_.size()));
   }
 
   template <typename T>
@@ -75,9 +66,8 @@ class Parser {
     uint64_t length = 0;
     if (auto s = Read(what, &length); !s.ok()) return s;
     if (length > limit) {
-      return absl::InvalidArgumentError(absl::StrCat(absl::string_view(what.data(), what.size()),
-                                                     " at offset ", at_ - 8, " is ", length,
-                                                     " bytes long, the limit is ", limit));
+      return absl::InvalidArgumentError(absl::StrCat(Absl(what), " at offset ", at_ - 8, " is ",
+                                                     length, " bytes long, the limit is ", limit));
     }
     if (length > Left()) return Truncated(what, length);
     *out = std::string_view(reinterpret_cast<const char*>(file_.data() + at_), length);
@@ -160,10 +150,9 @@ absl::Status Parser::SkipElements(std::string_view key, GgufType element, uint64
                          : element == GgufType::kArray ? 12
                                                        : ScalarBytes(element);
   if (count > Left() / least) {
-    return absl::DataLossError(
-        absl::StrCat("metadata key ", Quoted(key), ": ", count, " values of ",
-                     absl::string_view(NameOf(element).data()), " at offset ", at_,
-                     " can't fit in the ", Left(), " bytes left of ", file_.size()));
+    return absl::DataLossError(absl::StrCat(
+        "metadata key ", Quoted(key), ": ", count, " values of ", Absl(NameOf(element)),
+        " at offset ", at_, " can't fit in the ", Left(), " bytes left of ", file_.size()));
   }
   if (element == GgufType::kString) {
     std::string_view unused;
@@ -222,7 +211,7 @@ absl::Status Parser::ReadAlignment() {
     if (field.key != "general.alignment") continue;
     if (field.type != GgufType::kUint32) {
       return absl::InvalidArgumentError(absl::StrCat("metadata key 'general.alignment' has type ",
-                                                     absl::string_view(NameOf(field.type).data()),
+                                                     Absl(NameOf(field.type)),
                                                      ", expected UINT32"));
     }
     uint32_t value = 0;
@@ -289,7 +278,7 @@ absl::Status Parser::ReadTensor(GgufTensor* tensor, uint64_t* offset) {
   const std::optional<int64_t> row_bytes = RowBytes(*info, tensor->shape.back());
   if (!row_bytes) {
     return bad(" has rows of ", tensor->shape.back(), " elements, expected a multiple of ",
-               info->block_elements, " for ", absl::string_view(info->name.data()));
+               info->block_elements, " for ", Absl(info->name));
   }
   int64_t bytes = *row_bytes, elements = tensor->shape.back();
   for (uint32_t d = 0; d + 1 < rank; ++d) {

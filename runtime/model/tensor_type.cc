@@ -40,6 +40,8 @@ constexpr TensorTypeInfo kTypes[] = {
     {TensorType::kTq1_0, "TQ1_0", 256, 54},
     {TensorType::kTq2_0, "TQ2_0", 256, 66},
     {TensorType::kMxfp4, "MXFP4", 32, 17},
+    {TensorType::kNvfp4, "NVFP4", 64, 36},
+    {TensorType::kQ1_0, "Q1_0", 128, 18},
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ enum class TensorType : uint32_t {
   kTq1_0 = 34,
   kTq2_0 = 35,
   kMxfp4 = 39,
+  kNvfp4 = 40,
+  kQ1_0 = 41,
 };
 
 // Quantised types store `block_elements` consecutive elements of a row in `block_bytes` bytes;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/model/error_text.h"
 
 namespace isobit {
 namespace {
@@ -181,12 +182,9 @@ absl::Status CheckWidenable(TensorType type) {
   if (Find(type) != nullptr) return absl::OkStatus();
   std::string known;
   for (const Widener& widener : kWideners) {
-    const std::string_view name = NameOf(widener.type);
-    absl::StrAppend(&known, known.empty() ? "" : ", ", absl::string_view(name.data(), name.size()));
+    absl::StrAppend(&known, known.empty() ? "" : ", ", Absl(NameOf(widener.type)));
   }
-  const std::string_view name = NameOf(type);
-  return absl::UnimplementedError(absl::StrCat("element type ",
-                                               absl::string_view(name.data(), name.size()),
+  return absl::UnimplementedError(absl::StrCat("element type ", Absl(NameOf(type)),
                                                " is not supported (supported: ", known, ")"));
 }
 

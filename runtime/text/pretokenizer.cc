@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/model/error_text.h"
 #include "runtime/text/pretokenizer_rules.h"
 #include "runtime/text/utf8.h"
 
@@ -58,12 +59,10 @@ absl::StatusOr<PreTokenizer> PreTokenizer::ForName(std::string_view name) {
     if (entry.name == name) {
       return PreTokenizer(entry.name, entry.rules, entry.normalizes, entry.ignores_merges);
     }
-    absl::StrAppend(&known, known.empty() ? "" : ", ",
-                    absl::string_view(entry.name.data(), entry.name.size()));
+    absl::StrAppend(&known, known.empty() ? "" : ", ", Absl(entry.name));
   }
-  return absl::UnimplementedError(absl::StrCat("pre-tokenizer '",
-                                               absl::string_view(name.data(), name.size()),
-                                               "' is not supported (supported: ", known, ")"));
+  return absl::UnimplementedError(
+      absl::StrCat("pre-tokenizer '", Absl(name), "' is not supported (supported: ", known, ")"));
 }
 
 void PreTokenizer::Split(std::string_view text, std::vector<size_t>* ends) const {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/model/error_text.h"
 #include "runtime/text/byte_alphabet.h"
 #include "runtime/text/tokenizer_impl.h"
 
@@ -24,14 +24,6 @@ bool IsFoundInText(TokenKind kind) {
   return kind == TokenKind::kControl || kind == TokenKind::kUnknown ||
          kind == TokenKind::kUserDefined;
 }
-
-std::string Quoted(std::string_view text) {
-  return absl::StrCat(
-      "'", absl::CHexEscape(absl::string_view(text.data(), std::min<size_t>(text.size(), 80))),
-      text.size() > 80 ? "..." : "", "'");
-}
-
-absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 }  // namespace
 

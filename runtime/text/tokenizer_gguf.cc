@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/model/error_text.h"
 #include "runtime/text/tokenizer.h"
 
 namespace isobit {
@@ -13,7 +14,7 @@ constexpr char kPrefix[] = "tokenizer.ggml.";
 // Reads an optional key of the tokenizer into `out`, which keeps its value if there is none.
 template <typename T, typename Out>
 absl::Status ReadIfThere(const GgufFile& file, std::string_view name, Out* out) {
-  const std::string key = absl::StrCat(kPrefix, absl::string_view(name.data(), name.size()));
+  const std::string key = absl::StrCat(kPrefix, Absl(name));
   if (!file.Has(key)) return absl::OkStatus();
   absl::StatusOr<T> value = file.Get<T>(key);
   if (!value.ok()) return value.status();
@@ -23,8 +24,7 @@ absl::Status ReadIfThere(const GgufFile& file, std::string_view name, Out* out) 
 
 template <typename T>
 absl::Status Read(const GgufFile& file, std::string_view name, T* out) {
-  absl::StatusOr<T> value =
-      file.Get<T>(absl::StrCat(kPrefix, absl::string_view(name.data(), name.size())));
+  absl::StatusOr<T> value = file.Get<T>(absl::StrCat(kPrefix, Absl(name)));
   if (!value.ok()) return absl::InvalidArgumentError(value.status().message());
   *out = *std::move(value);
   return absl::OkStatus();
@@ -56,8 +56,7 @@ absl::StatusOr<TokenizerTables> ReadTables(const GgufFile& file) {
   std::string_view model;
   if (auto s = Read(file, "model", &model); !s.ok()) return s;
   if (model != "gpt2") {
-    return absl::UnimplementedError(absl::StrCat(file.path(), ": tokenizer model '",
-                                                 absl::string_view(model.data(), model.size()),
+    return absl::UnimplementedError(absl::StrCat(file.path(), ": tokenizer model '", Absl(model),
                                                  "' is not supported (supported: gpt2)"));
   }
   if (auto s = Read(file, "pre", &tables.pre_tokenizer); !s.ok()) return s;

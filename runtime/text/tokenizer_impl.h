@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "runtime/model/error_text.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/pretokenizer.h"
 #include "runtime/text/special_tokens.h"
@@ -26,7 +27,7 @@ struct Tokenizer::Impl {
   }
   // The token made by merging that is exactly `bytes`; -1 if there is none.
   int32_t FindWord(std::string_view bytes) const {
-    const auto found = words.find(absl::string_view(bytes.data(), bytes.size()));
+    const auto found = words.find(Absl(bytes));
     return found == words.end() ? -1 : found->second;
   }
   // Appends the ids of text without special tokens.

@@ -5,11 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "runtime/model/error_text.h"
 
 namespace isobit::jinja {
-
-inline absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 // The template breaks a rule of the language, or uses a value that does not serve.
 inline absl::Status Error(int line, std::string_view what) {
