@@ -14,9 +14,9 @@ namespace isobit {
 struct CheckRow {
   std::string name;      // "7 at once"
   int64_t compared = 0;  // values compared with the run alone: ids, log-probabilities, logits
-  std::string first_difference;  // empty: none. Else where (request, choice, position, logit), both
-                                 // values, ULPs between them and how many values differ; or why the
-                                 // row shows nothing ("no preemption happened")
+  std::string first_difference = "";  // empty: none. Else where (request, choice, position, logit),
+                                      // both values, ULPs between them and how many values differ;
+                                      // or why the row shows nothing ("no preemption happened")
   double seconds = 0;
 
   // A row that compared nothing has not passed.

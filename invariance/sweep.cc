@@ -45,21 +45,20 @@ struct TiedRows {
   float eps = 0;
 };
 
-// Rows with the same elements in another order: their sums of squares differ by rounding alone. eps
-// puts their common scale at 1 + 2^-8, half way between two bf16, with as many rows above as below.
-// So an element that is a power of two shows on which side the sum came out.
+// Rows with the same elements in another order: their sums of squares differ by rounding alone,
+// which one large element among small ones makes as large as it can be. eps puts their common scale
+// at 1 + 2^-8, half way between two bf16, with as many rows above as below. So an element that is a
+// power of two shows on which side the sum came out.
 TiedRows MakeTiedRows(SplitMix& random, int64_t rows, int64_t width) {
   constexpr float kTie = 1 + 0x1p-8f;
-  std::vector<Bf16> elements;
-  float mean = 1;
-  // Not much below 1, so that eps is small and no bit of the sum is lost when it is added.
-  while (mean > 0.98f || mean < 0.5f) {
-    elements.clear();
-    for (int64_t i = 0; i < width; ++i) {
-      const float power = std::ldexp(2.0f, -static_cast<int>(random.Below(6)));
-      elements.push_back(RoundToBf16(i % 4 == 0 ? power : 0.8f * random.Normal()));
-    }
-    mean = SumOfSquares(elements.data(), width) / static_cast<float>(width);
+  // Not much below n, so that eps is small and no bit of the sum is lost when it is added.
+  const float large = std::sqrt(0.9f * static_cast<float>(width));
+  std::vector<Bf16> elements = {RoundToBf16(large)};
+  for (int64_t i = 1; i < width; ++i) {
+    // Squares about as large as one unit in the last place of the sum.
+    const float small = large * std::ldexp(1.0f, -12 + static_cast<int>(random.Below(3)));
+    const float power = std::ldexp(1.0f, std::ilogb(small));
+    elements.push_back(RoundToBf16(i % 2 == 0 ? power : small * random.Normal()));
   }
   TiedRows tied;
   std::vector<float> means;

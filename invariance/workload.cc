@@ -111,7 +111,7 @@ class Builder {
 
   // Around the sizes where tiles and pages end.
   void AddLengths() {
-    const int64_t lengths[] = {1, 17, 33, size_.long_prompt, 15, 16, 64, 65, 129, 257};
+    const int64_t lengths[] = {1, size_.long_prompt, 17, 33, 15, 16, 64, 65, 129, 257};
     SplitMix random(11);
     const auto count = std::min<size_t>(static_cast<size_t>(size_.lengths), std::size(lengths));
     for (size_t i = 0; i < count; ++i) {

@@ -15,10 +15,10 @@
 namespace isobit {
 
 struct WorkloadSize {
-  int64_t output = 12;       // tokens a choice
-  int64_t long_prompt = 80;  // of the longest ordinary prompt
-  int64_t lengths = 4;       // how many prompts of odd lengths
-  int64_t shared = 64;       // tokens that some prompts have in common
+  int64_t output = 8;        // tokens a choice
+  int64_t long_prompt = 70;  // of the longest ordinary prompt
+  int64_t lengths = 3;       // how many prompts of odd lengths
+  int64_t shared = 48;       // tokens that some prompts have in common
 };
 
 // Text, token ids, greedy, sampled with every filter and penalty, several choices, raw and

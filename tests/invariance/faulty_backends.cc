@@ -208,15 +208,15 @@ std::unique_ptr<Backend> Make() {
 
 std::vector<Fault> Faults() {
   return {
-      {"a GEMM that splits K when there are few rows", Make<SplitK>, "GEMM"},
-      {"a GEMM whose last row reads its neighbour", Make<NeighbourRow>, "GEMM"},
-      {"a norm that changes at 32 rows", Make<NormByRows>, "RMSNorm"},
-      {"attention without the mask inside a chunk", Make<DroppedMask>, "attention"},
-      {"attention split by the batch", Make<SplitByBatch>, "attention"},
-      {"attention that multiplies what it does not own", Make<UnownedValues>, "attention"},
-      {"attention that follows a wrong page", Make<WrongPage>, "attention"},
-      {"a draw that depends on the slot", Make<SlotInSeed>, "sampling"},
-      {"alternatives counted by the first row", Make<StrideOfFirstRow>, "sampling"},
+      {"a GEMM that splits K when there are few rows", Make<SplitK>, "GEMM", true},
+      {"a GEMM whose last row reads its neighbour", Make<NeighbourRow>, "GEMM", true},
+      {"a norm that changes at 32 rows", Make<NormByRows>, "RMSNorm", false},
+      {"attention without the mask inside a chunk", Make<DroppedMask>, "attention", true},
+      {"attention split by the batch", Make<SplitByBatch>, "attention", false},
+      {"attention that multiplies what it does not own", Make<UnownedValues>, "attention", true},
+      {"attention that follows a wrong page", Make<WrongPage>, "attention", true},
+      {"a draw that depends on the slot", Make<SlotInSeed>, "sampling", true},
+      {"alternatives counted by the first row", Make<StrideOfFirstRow>, "sampling", true},
   };
 }
 

@@ -19,6 +19,8 @@ struct Fault {
   std::string name;
   std::function<std::unique_ptr<Backend>()> make;
   std::string operation;  // part of the names of the sweeps that must fail, and no others
+  // Whether it shows in a model's outputs, where most differences of order are rounded away.
+  bool shows_in_model;
 };
 
 // Faults that depend on the batch, on memory that is not the request's, or on its place.
