@@ -79,7 +79,8 @@ ISOBIT_HOST_DEVICE inline float Bucket(float m, float c, float threshold) {
   float x = ieee::Mul(m, c);
   if (x > kBucketLimit) x = kBucketLimit;
   if (x < -kBucketLimit) x = -kBucketLimit;
-  return static_cast<float>(static_cast<int32_t>(x) / kBucketStep * kBucketStep);
+  const int32_t steps = static_cast<int32_t>(x) / kBucketStep;
+  return static_cast<float>(steps * kBucketStep);
 }
 
 // v times 2^-64, `steps` times, each product rounded. Five products take any finite number to zero,

@@ -147,11 +147,11 @@ TEST(Dot16, TheTailOfKIsPaddedWithZeros) {
 
 TEST(Dot16, Strides) {
   RandomValues random(5);
-  const auto a = random.NormalRow(37 * 3), b = random.NormalRow(37 * 5);
+  const auto a = random.NormalRow(111), b = random.NormalRow(185);  // 37 with strides 3 and 5
   std::vector<Bf16> dense_a, dense_b;
-  for (int i = 0; i < 37; ++i) {
-    dense_a.push_back(a[static_cast<size_t>(3 * i)]);
-    dense_b.push_back(b[static_cast<size_t>(5 * i)]);
+  for (size_t i = 0; i < 37; ++i) {
+    dense_a.push_back(a[3 * i]);
+    dense_b.push_back(b[5 * i]);
   }
   EXPECT_EQ(FloatBits(Dot16(0.5f, a.data(), 3, b.data(), 5)),
             FloatBits(Dot16(0.5f, dense_a.data(), dense_b.data())));

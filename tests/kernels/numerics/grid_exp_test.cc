@@ -14,15 +14,23 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // 2^x rounded to the 8 bits of a bf16 significand by MPFR. REQUIRES: the result is normal.
-Bf16 NearestByMpfr(float x) {
-  HighPrecision exact(x);
-  mpfr_t nearest;
-  mpfr_init2(nearest, 8);
-  mpfr_exp2(nearest, exact.get(), MPFR_RNDN);
-  const float result = mpfr_get_flt(nearest, MPFR_RNDN);
-  mpfr_clear(nearest);
-  return RoundToBf16(result);  // exact
-}
+class NearestByMpfr {
+ public:
+  NearestByMpfr() { mpfr_init2(nearest_, 8); }
+  ~NearestByMpfr() { mpfr_clear(nearest_); }
+  NearestByMpfr(const NearestByMpfr&) = delete;
+  NearestByMpfr& operator=(const NearestByMpfr&) = delete;
+
+  Bf16 operator()(float x) {
+    mpfr_set_flt(x_.get(), x, MPFR_RNDN);
+    mpfr_exp2(nearest_, x_.get(), MPFR_RNDN);
+    return RoundToBf16(mpfr_get_flt(nearest_, MPFR_RNDN));  // exact
+  }
+
+ private:
+  HighPrecision x_;
+  mpfr_t nearest_;
+};
 
 // The theorem that makes the exponential a function: the borders between neighbouring bf16 in
 // [1, 2] are (128 + k + 1/2) / 128, and no 2^(f/8192) comes nearer to one than 2^-20.53 relative.
@@ -44,10 +52,11 @@ TEST(GridExp2, TableIsNearestAndFarFromEveryBorder) {
 
 // Every point that attention can reach: 1,572,865 of them.
 TEST(GridExp2, EqualsMpfrOnTheWholeGrid) {
+  NearestByMpfr nearest;
   for (int step = -126 * kGridSize; step <= 66 * kGridSize; ++step) {
     const float x = static_cast<float>(step) / kGridSize;
     const Bf16 got = GridExp2(x);
-    ASSERT_EQ(got, NearestByMpfr(x)) << x;
+    ASSERT_EQ(got, nearest(x)) << x;
     // Any exponential good to 2^-21 is the same function; Exp2 is good to 2^-23.
     ASSERT_EQ(RoundToBf16(Exp2(x)), got) << x;
   }
