@@ -2,8 +2,8 @@
 #define ISOBIT_KERNELS_NUMERICS_DOUBLE_DOUBLE_H_
 
 // Numbers as unevaluated sums of two doubles, about 106 bits: enough that a function computed with
-// them and rounded to double is the nearest double, and so the same on every machine. Used once, at
-// load time, for the frequencies of rotary embeddings.
+// them and rounded to double is the nearest double, and so the same on every machine. Used at load
+// time, for the tables of rotary embeddings.
 //
 // The algorithms are the textbook ones of Dekker (1971) and Knuth; see Hida, Li and Bailey,
 // "Algorithms for quad-double precision floating point arithmetic" (2001).
