@@ -5,11 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "kernels/numerics/attention.h"
+#include "kernels/numerics/sampling.h"
 
 namespace isobit {
 namespace {
 
 constexpr int kPageTokensUnit = 16;
+// RMSNorm divides by the width as an fp32 (contract 3).
+constexpr int64_t kMaxNormWidth = int64_t{1} << 24;
+// The sum of so many softmax weights fits 64 bits (contract 6).
+constexpr int64_t kMaxVocab = (int64_t{1} << (64 - kWeightBits)) - 1;
 
 // False if a factor is not positive or the product does not fit.
 bool Product(std::initializer_list<int64_t> factors, int64_t* product) {
@@ -20,11 +26,10 @@ bool Product(std::initializer_list<int64_t> factors, int64_t* product) {
   return true;
 }
 
-absl::Status CheckRange(absl::string_view name, int64_t value) {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
-  if (value >= 1 && value <= kMax) return absl::OkStatus();
+absl::Status CheckRange(absl::string_view name, int64_t value, int64_t max) {
+  if (value >= 1 && value <= max) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be between 1 and ", kMax, ", got ", value));
+      absl::StrCat(name, " must be between 1 and ", max, ", got ", value));
 }
 
 absl::Status CheckPageTokens(int page_tokens) {
@@ -75,14 +80,16 @@ absl::StatusOr<int64_t> CheckKvCacheShape(const KvCacheShape& shape) {
 }
 
 absl::Status CheckModelShape(const ModelShape& shape) {
+  constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
   const struct {
     const char* name;
     int64_t value;
-  } sizes[] = {{"width", shape.width},       {"ffn_width", shape.ffn_width},
-               {"vocab", shape.vocab},       {"heads", shape.heads},
-               {"kv_heads", shape.kv_heads}, {"head_dim", shape.head_dim}};
+    int64_t max;
+  } sizes[] = {{"width", shape.width, kMaxNormWidth}, {"ffn_width", shape.ffn_width, kMaxInt},
+               {"vocab", shape.vocab, kMaxVocab},     {"heads", shape.heads, kMaxInt},
+               {"kv_heads", shape.kv_heads, kMaxInt}, {"head_dim", shape.head_dim, kMaxHeadDim}};
   for (const auto& size : sizes) {
-    if (absl::Status status = CheckRange(size.name, size.value); !status.ok()) return status;
+    if (absl::Status s = CheckRange(size.name, size.value, size.max); !s.ok()) return s;
   }
   if (shape.heads % shape.kv_heads != 0) {
     return absl::InvalidArgumentError(absl::StrCat("heads must be a multiple of kv_heads, got ",

@@ -29,7 +29,8 @@ absl::StatusOr<MatrixShape> CheckMatrixParts(std::span<const MatrixSource> parts
 absl::StatusOr<int64_t> CheckKvCacheShape(const KvCacheShape& shape);
 
 // What every backend asks of a model: positive sizes, query heads a multiple of key heads,
-// page_tokens a multiple of 16, token ids and row widths within int32_t.
+// page_tokens a multiple of 16, and the limits within which the contract's arithmetic holds (width
+// to 2^24, vocab below 2^24, head_dim to 512).
 absl::Status CheckModelShape(const ModelShape& shape);
 
 }  // namespace isobit

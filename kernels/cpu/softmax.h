@@ -23,7 +23,7 @@ void ApplyTemperatureToRow(const CpuContext& context, const float* logits, int64
 bool BlockMaxima(const CpuContext& context, const float* z, int64_t n, float* block_max);
 
 // Sum of SoftmaxWeight(z[i], m) over all z[i] >= threshold. REQUIRES: no NaN, z[i] <= m, m finite,
-// n <= 2^23.
+// n < 2^24.
 uint64_t SumOfWeights(const CpuContext& context, const float* z, int64_t n, float m,
                       float threshold);
 

@@ -74,10 +74,14 @@ TEST(CheckModelShape, RefusesNumbersByName) {
   };
   ModelShape bad = good;
   bad.width = 0;
-  EXPECT_THAT(message(bad), testing::HasSubstr("width must be between 1 and 2147483647, got 0"));
+  EXPECT_THAT(message(bad), testing::HasSubstr("width must be between 1 and 16777216, got 0"));
   bad = good;
-  bad.vocab = int64_t{1} << 31;
-  EXPECT_THAT(message(bad), testing::HasSubstr("vocab"));
+  bad.vocab = int64_t{1} << 24;
+  EXPECT_THAT(message(bad),
+              testing::HasSubstr("vocab must be between 1 and 16777215, got 16777216"));
+  bad = good;
+  bad.head_dim = 513;
+  EXPECT_THAT(message(bad), testing::HasSubstr("head_dim must be between 1 and 512, got 513"));
   bad = good;
   bad.heads = 10;
   EXPECT_THAT(message(bad), testing::HasSubstr("multiple of kv_heads, got 10 and 3"));
