@@ -76,9 +76,8 @@ class Epilogue {
     if (p_.epilogue == Gemm::Epilogue::kSiluGate) {
       ForEachChunk<kChunkOutputs / 2>(
           tile, row, count, [&](uint8_t* staged, int64_t at, int exist) {
-            const uint4 pairs = *reinterpret_cast<const uint4*>(staged);
-            const uint2 gated = {SiluGatePair(pairs.x, pairs.y), SiluGatePair(pairs.z, pairs.w)};
-            StoreElements<uint2>(gated, p_.out_bf16 + at, exist);
+            StoreElements<uint2>(SiluGateQuad(*reinterpret_cast<const uint4*>(staged)),
+                                 p_.out_bf16 + at, exist);
           });
     } else {
       ForEachChunk<kChunkOutputs>(tile, row, count, [&](uint8_t* staged, int64_t at, int exist) {
@@ -120,7 +119,7 @@ class Epilogue {
   template <int kOutputs, typename F>
   __device__ void ForEachChunk(const OutputTile& tile, int row, int count, F f) const {
     const int end = min(count, tile.tokens - row) * kChunks;
-#pragma unroll 4
+#pragma unroll 2
     for (int i = static_cast<int>(threadIdx.x) % 32; i < end; i += 32) {
       const int tile_row = row + i / kChunks;
       const int chunk = i % kChunks;

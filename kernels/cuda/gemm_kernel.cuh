@@ -41,6 +41,8 @@ struct GemmConfig {
   static constexpr int kFirstStoreWarp = kXWarp + 1;
   static constexpr int kStoreWarps = StoreWarps(kWarpgroups, kPair);
   static constexpr int kThreads = CtaThreads(kWarpgroups, kPair);
+  // Steps of a stage before the previous slot is given back.
+  static constexpr int kLeadSteps = 2 * kBoxes;
   // Every warp of a warpgroup gives a slot back by itself, to both CTAs of a pair.
   static constexpr int kReleases = 4 * kWarpgroups * (kPair ? 2 : 1);
 };
@@ -52,7 +54,7 @@ template <class Config>
 struct Ring {
   uint32_t x, weight, full, empty;
   uint32_t staging_offset;  // from the start of shared memory
-  // Barriers of the staging area: it may be written; it holds a finished tile.
+  // Barriers of the staging area: it may be written, one for each warpgroup; it holds results.
   uint32_t staging_free, staged;
   uint32_t x_box_bytes;
   int stages;
@@ -62,10 +64,11 @@ struct Ring {
     constexpr int kRows = Config::kTileRows;
     weight = x + XBytes(kRows, p.tokens, stages);
     staging_offset = XBytes(kRows, p.tokens, stages) + WeightBytes(kRows, stages);
-    full = base + staging_offset + StagingBytes(kRows, p.tokens);
+    full =
+        base + staging_offset + StagingBytes(kRows, p.tokens, Config::kWarpgroups, Config::kPair);
     empty = full + 8 * stages;
     staging_free = empty + 8 * stages;
-    staged = staging_free + 8;
+    staged = staging_free + 8 * 2;
   }
   __device__ uint32_t XBox(int slot, int box) const {
     return x + (slot * Config::kBoxes + box) * x_box_bytes;
@@ -118,8 +121,10 @@ __device__ void InitBarriers(const Ring<Config>& ring, int warp) {
       sm90::InitBarrier(ring.Empty(slot), Config::kReleases);
     }
     if constexpr (Config::kStoreWarps > 0) {
-      sm90::InitBarrier(ring.staging_free, Config::kStoreWarps);
-      sm90::InitBarrier(ring.staged, 4 * Config::kWarpgroups);
+      for (int i = 0; i < Config::kWarpgroups; ++i) {
+        sm90::InitBarrier(ring.staging_free + 8 * i, Config::kStoreWarps);
+      }
+      sm90::InitBarrier(ring.staged, 4);
     }
     sm90::FenceBarrierInit();
   }
@@ -241,6 +246,7 @@ class Consumer {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     releases_ = Config::kPair ? lane < 2 : lane == 0;
     release_base_ = Config::kPair ? sm90::ClusterAddress(ring.empty, lane % 2) : ring.Empty(0);
+    LookUpSlot();
   }
 
   // d = the chain over k_boxes boxes of 64 k.
@@ -253,32 +259,45 @@ class Consumer {
   }
 
  private:
-  // Four k16 steps a box. The first step is a group of its own: once it is issued, waiting for all
-  // older groups gives the previous slot back while the tensor core stays busy. The next stage's
-  // barrier is looked at before the rest is issued, so that a ring that is ahead costs no wait.
+  // Four k16 steps a box. The first steps are a group of their own: while the tensor core works on
+  // them, waiting for all older groups gives the previous slot back, and the next stage's barrier
+  // and descriptors are looked up. wgmmas hardly queue, so whatever stands between the last steps
+  // of a stage and the first of the next is idle time.
   __device__ __forceinline__ void Stage(Accumulators& d) {
     const int slot = cursor_.slot;
     if (!ready_) sm90::Wait(ring_.Full(slot), cursor_.parity);
-    uint64_t x = sm90::WgmmaDescriptor(ring_.XBox(slot, 0) + operand_row_bytes_);
-    uint64_t weight = sm90::WgmmaDescriptor(ring_.WeightBox(slot, 0));
+    const uint64_t x = x_;
+    const uint64_t weight = weight_;
 
     sm90::WgmmaFence();
-    sm90::WgmmaBf16(d, x, weight, !is_first_stage_);
-    sm90::WgmmaCommit();
+    MultiplySteps<0, Config::kLeadSteps>(x, weight, d);
     sm90::WgmmaWait<1>();
     Release(previous_slot_, !is_first_stage_);
     cursor_ = cursor_.Next(ring_.stages);
     ready_ = sm90::TestWait(ring_.Full(cursor_.slot), cursor_.parity);
+    LookUpSlot();
+    is_first_stage_ = false;
+    MultiplySteps<Config::kLeadSteps, 4 * Config::kBoxes>(x, weight, d);
+    previous_slot_ = slot;
+  }
+
+  // Steps [kBegin, kEnd) of a stage, as one group.
+  template <int kBegin, int kEnd>
+  __device__ __forceinline__ void MultiplySteps(uint64_t x, uint64_t weight, Accumulators& d) {
 #pragma unroll
-    for (int step = 1; step < 4 * Config::kBoxes; ++step) {
+    for (int step = kBegin; step < kEnd; ++step) {
       const int box = step / 4;
       const uint64_t offset = step % 4 * sm90::kDescriptorStepK16;
       sm90::WgmmaBf16(d, x + box * (ring_.x_box_bytes / 16) + offset,
-                      weight + box * (Config::kWeightBoxBytes / 16) + offset, 1);
+                      weight + box * (Config::kWeightBoxBytes / 16) + offset,
+                      step > 0 || !is_first_stage_);
     }
     sm90::WgmmaCommit();
-    previous_slot_ = slot;
-    is_first_stage_ = false;
+  }
+
+  __device__ __forceinline__ void LookUpSlot() {
+    x_ = sm90::WgmmaDescriptor(ring_.XBox(cursor_.slot, 0) + operand_row_bytes_);
+    weight_ = sm90::WgmmaDescriptor(ring_.WeightBox(cursor_.slot, 0));
   }
 
   // Without a branch: it stands between wgmmas.
@@ -296,6 +315,7 @@ class Consumer {
   bool releases_;                     // this lane gives slots back
   uint32_t release_base_;             // `empty` of slot 0, of the CTA that this lane tells
   RingCursor cursor_;
+  uint64_t x_, weight_;  // descriptors of the cursor's slot
   int previous_slot_ = 0;
   bool is_first_stage_ = true;
   bool ready_ = false;  // the cursor's stage is known to be full
@@ -303,65 +323,125 @@ class Consumer {
 
 // ---- Results
 //
-// A tile's life in the staging area: its residual is loaded, `staging_free` says so; the warpgroups
-// add and round in place, `staged` says so; it is stored. The last tile of a CTA is stored by the
-// warpgroups themselves, each warp its own tokens, since they have nothing else to do; without
-// store warps all tiles are, and no barrier is needed.
+// Without store warps, each warp stores its own tokens: residual into its rows of the staging area
+// before the product, result into the same rows, from there to memory.
+//
+// With store warps the staging area has room for the 64 tokens of one warpgroup, and warpgroups use
+// it in turn, tile by tile. The store warps bring the residual, `staging_free` says so; a warpgroup
+// adds and rounds in place, `staged` says so; it is stored. In this way the warpgroups drift apart,
+// and one multiplies while the other is at its epilogue. After the last tile the ring is empty and
+// serves as staging area for both, each warp storing its own tokens.
 
 template <class Config>
-__device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* staging,
+class TileResults {
+ public:
+  using Accumulators = typename Consumer<Config>::Accumulators;
+
+  __device__ TileResults(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared,
+                         int warpgroup)
+      : p_(p),
+        ring_(ring),
+        shared_(shared),
+        warpgroup_(warpgroup),
+        warp_row_(16 * sm90::UniformWarpIndex()) {}
+
+  __device__ void Prepare(const OutputTile& tile) {
+    if constexpr (Config::kStoreWarps == 0) {
+      Epilogue<Config::kTileRows>(p_, OwnStaging()).LoadResidual(tile, warp_row_, 16);
+      __syncwarp();
+    }
+  }
+
+  __device__ void Store(const OutputTile& tile, const Accumulators& d, bool is_last) {
+    if (p_.epilogue == Gemm::Epilogue::kFp32) {
+      Epilogue<Config::kTileRows>(p_, nullptr).StoreFp32(tile, d, 64 * warpgroup_);
+    } else if (Config::kStoreWarps > 0 && is_last) {
+      StoreThroughRing(tile, d);
+    } else if constexpr (Config::kStoreWarps > 0) {
+      HandOver(tile, d);
+    } else {
+      StoreOwn(Epilogue<Config::kTileRows>(p_, OwnStaging()), tile, d);
+    }
+  }
+
+ private:
+  __device__ uint8_t* OwnStaging() const { return shared_ + ring_.staging_offset; }
+
+  __device__ void StoreOwn(Epilogue<Config::kTileRows> epilogue, const OutputTile& tile,
+                           const Accumulators& d) {
+    epilogue.Stage(tile, d, 64 * warpgroup_);
+    __syncwarp();
+    epilogue.Drain(tile, warp_row_, 16);
+    __syncwarp();
+  }
+
+  __device__ void StoreThroughRing(const OutputTile& tile, const Accumulators& d) {
+    sm90::SyncThreads<128 * Config::kWarpgroups>(1);  // nobody reads the ring any more
+    Epilogue<Config::kTileRows> epilogue(p_, shared_);
+    epilogue.LoadResidual(tile, warp_row_, 16);
+    __syncwarp();
+    StoreOwn(epilogue, tile, d);
+  }
+
+  __device__ void HandOver(const OutputTile& tile, const Accumulators& d) {
+    sm90::Wait(ring_.staging_free + 8 * warpgroup_, parity_);
+    parity_ ^= 1;
+    // Rows of the tile begin at the warpgroup's first.
+    uint8_t* staging = OwnStaging() - warpgroup_ * 64 * StagingPitch(Config::kTileRows);
+    Epilogue<Config::kTileRows>(p_, staging).Stage(tile, d, 64 * warpgroup_);
+    __syncwarp();
+    if (sm90::ElectOne()) sm90::Arrive(ring_.staged);
+  }
+
+  const GemmParams& p_;
+  const Ring<Config>& ring_;
+  uint8_t* const shared_;
+  const int warpgroup_;
+  const int warp_row_;   // of this warp's first token in the tile
+  uint32_t parity_ = 0;  // of `staging_free`
+};
+
+template <class Config>
+__device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared,
                         int warpgroup, uint32_t rank) {
   sm90::WaitForPriorKernels();
   Consumer<Config> consumer(ring, warpgroup);
-  Epilogue<Config::kTileRows> epilogue(p, staging);
-  const int warp_row = 16 * sm90::UniformWarpIndex();  // of this warp's first token in the tile
-  uint32_t parity = 0;
+  TileResults<Config> results(p, ring, shared, warpgroup);
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
     const GemmTile tile = Schedule<Config>::At(p, index);
     const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank));
-    if constexpr (Config::kStoreWarps == 0) {
-      epilogue.LoadResidual(out, warp_row, 16);
-      __syncwarp();
-    }
+    results.Prepare(out);
     typename Consumer<Config>::Accumulators d = {};
     consumer.Multiply(p.k_boxes, d);
-    if (p.epilogue == Gemm::Epilogue::kFp32) {
-      epilogue.StoreFp32(out, d, 64 * warpgroup);
-      continue;
-    }
-    if constexpr (Config::kStoreWarps > 0) sm90::Wait(ring.staging_free, parity);
-    epilogue.Stage(out, d, 64 * warpgroup);
-    __syncwarp();
-    if (Config::kStoreWarps > 0 && index + Schedule<Config>::Step() < p.tiles) {
-      if (sm90::ElectOne()) sm90::Arrive(ring.staged);
-    } else {
-      epilogue.Drain(out, warp_row, 16);
-      __syncwarp();
-    }
-    parity ^= 1;
+    results.Store(out, d, index + Schedule<Config>::Step() >= p.tiles);
   }
 }
 
+// Stores all tiles but the last.
 template <class Config>
-__device__ void StoreTiles(const GemmParams& p, const Ring<Config>& ring, uint8_t* staging,
+__device__ void StoreTiles(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared,
                            int store_warp, uint32_t rank) {
   if (p.epilogue == Gemm::Epilogue::kFp32) return;
   sm90::WaitForPriorKernels();
-  Epilogue<Config::kTileRows> epilogue(p, staging);
-  constexpr int kRows = 64 * Config::kWarpgroups / Config::kStoreWarps;
-  const int first_row = store_warp * kRows;
+  constexpr int kRows = 64 / Config::kStoreWarps;
   uint32_t parity = 0;
-  for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
+  for (int index = Schedule<Config>::Begin(); index + Schedule<Config>::Step() < p.tiles;
+       index += Schedule<Config>::Step()) {
     const GemmTile tile = Schedule<Config>::At(p, index);
     const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank));
-    epilogue.LoadResidual(out, first_row, kRows);
-    __syncwarp();
-    if (sm90::ElectOne()) sm90::Arrive(ring.staging_free);
-    if (index + Schedule<Config>::Step() >= p.tiles) return;
-    sm90::Wait(ring.staged, parity);
-    epilogue.Drain(out, first_row, kRows);
-    __syncwarp();
-    parity ^= 1;
+    for (int warpgroup = 0; warpgroup < Config::kWarpgroups; ++warpgroup) {
+      uint8_t* staging =
+          shared + ring.staging_offset - warpgroup * 64 * StagingPitch(Config::kTileRows);
+      Epilogue<Config::kTileRows> epilogue(p, staging);
+      const int first_row = 64 * warpgroup + store_warp * kRows;
+      epilogue.LoadResidual(out, first_row, kRows);
+      __syncwarp();
+      if (sm90::ElectOne()) sm90::Arrive(ring.staging_free + 8 * warpgroup);
+      sm90::Wait(ring.staged, parity);
+      epilogue.Drain(out, first_row, kRows);
+      __syncwarp();
+      parity ^= 1;
+    }
   }
 }
 
@@ -378,13 +458,13 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   InitBarriers(ring, warp);
   sm90::LaunchDependentKernels();
   if (warp < Config::kWeightWarp) {
-    Consume(p, ring, shared + ring.staging_offset, warp / 4, rank);
+    Consume(p, ring, shared, warp / 4, rank);
   } else if (warp == Config::kWeightWarp) {
     if (sm90::ElectOne()) LoadWeights(p, ring, rank);
   } else if (warp == Config::kXWarp) {
     if (sm90::ElectOne()) LoadX(p, ring, rank);
   } else if constexpr (Config::kStoreWarps > 0) {
-    StoreTiles(p, ring, shared + ring.staging_offset, warp - Config::kFirstStoreWarp, rank);
+    StoreTiles(p, ring, shared, warp - Config::kFirstStoreWarp, rank);
   }
 }
 

@@ -20,11 +20,6 @@ constexpr int kMaxStages = 24;
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
 
-int SharedBytes(int tile_rows, int tokens, int stages) {
-  return XBytes(tile_rows, tokens, stages) + WeightBytes(tile_rows, stages) +
-         StagingBytes(tile_rows, tokens) + BarrierBytes(stages);
-}
-
 std::vector<GemmKernelId> ListKernels() {
   std::vector<GemmKernelId> ids;
   for (int rows : kSingleTileRows) ids.push_back({rows, 1, false});
@@ -66,7 +61,9 @@ std::span<const GemmKernelId> GemmKernels() {
 }
 
 int SharedBytes(const GemmPlan& plan) {
-  return SharedBytes(plan.kernel.tile_rows, plan.tokens, plan.stages);
+  const GemmKernelId& k = plan.kernel;
+  return XBytes(k.tile_rows, plan.tokens, plan.stages) + WeightBytes(k.tile_rows, plan.stages) +
+         StagingBytes(k.tile_rows, plan.tokens, k.warpgroups, k.pair) + BarrierBytes(plan.stages);
 }
 
 std::string ToString(const GemmPlan& plan) {

@@ -68,11 +68,14 @@ ISOBIT_HOST_DEVICE constexpr int WeightBytes(int tile_rows, int stages) {
 // Bytes from one token's row in the staging area to the next. The 16 bytes more keep the threads of
 // a warp, which write eight rows at once, off each other's banks.
 ISOBIT_HOST_DEVICE constexpr int StagingPitch(int tile_rows) { return 2 * tile_rows + 16; }
-ISOBIT_HOST_DEVICE constexpr int StagingBytes(int tile_rows, int tokens) {
-  return (tokens + 15) / 16 * 16 * StagingPitch(tile_rows);
+// Rows for all tokens; for 64 where store warps empty it.
+ISOBIT_HOST_DEVICE constexpr int StagingBytes(int tile_rows, int tokens, int warpgroups,
+                                              bool pair) {
+  const int rows = StoreWarps(warpgroups, pair) > 0 ? 64 : (tokens + 15) / 16 * 16;
+  return rows * StagingPitch(tile_rows);
 }
-// Two for each stage, two for the staging area.
-ISOBIT_HOST_DEVICE constexpr int BarrierBytes(int stages) { return 16 * stages + 16; }
+// Two for each stage, three for the staging area.
+ISOBIT_HOST_DEVICE constexpr int BarrierBytes(int stages) { return 16 * stages + 24; }
 
 int SharedBytes(const GemmPlan& plan);
 

@@ -18,25 +18,46 @@
 
 namespace isobit::cuda {
 
-// Silu(x), or a number that rounds to the same bf16.
-__device__ inline float SiluForBf16(float x) {
-  // The argument of exp2 is rounded as in Silu: that rounding error is not small.
-  const float exp_minus_x = sm90::ApproximateExp2(ieee::Mul(x, -kLog2E));
-  const float y = ieee::Mul(x, sm90::ApproximateReciprocal(ieee::Add(1.0f, exp_minus_x)));
-  // Distance from the middle between two bf16, in ulps of fp32, against the error's 16 or so.
+// y[i] = Silu(x[i]), or a number that rounds to the same bf16.
+__device__ inline void SiluForBf16(const float (&x)[4], float (&y)[4]) {
+  // Distance from the middle between two bf16, in ulps of fp32; the error is 16 at most.
   constexpr uint32_t kMargin = 32;
-  const uint32_t from_margin = (FloatBits(y) - (0x8000u - kMargin)) & 0xffffu;
-  return from_margin <= 2 * kMargin ? Silu(x) : y;
+  uint32_t unsure = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    // The argument of exp2 is rounded as in Silu: that rounding error is not small.
+    const float exp_minus_x = sm90::ApproximateExp2(ieee::Mul(x[i], -kLog2E));
+    y[i] = ieee::Mul(x[i], sm90::ApproximateReciprocal(ieee::Add(1.0f, exp_minus_x)));
+    const uint32_t from_margin = (FloatBits(y[i]) - (0x8000u - kMargin)) & 0xffffu;
+    unsure |= static_cast<uint32_t>(from_margin <= 2 * kMargin) << i;
+  }
+  // Rare: one copy of the long way, for whichever needs it.
+#pragma unroll 1
+  for (int i = 0; unsure != 0; ++i, unsure >>= 1) {
+    if ((unsure & 1) == 0) continue;
+    const float exact = Silu(i == 0 ? x[0] : i == 1 ? x[1] : i == 2 ? x[2] : x[3]);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) y[j] = i == j ? exact : y[j];
+  }
 }
 
-// SiluGate for two neighbouring outputs. Each argument holds gate (low half) and up; the result
-// holds both outputs.
-__device__ inline uint32_t SiluGatePair(uint32_t first, uint32_t second) {
-  const uint32_t activated = sm90::RoundToBf16Pair(SiluForBf16(BitsFloat(first << 16)),
-                                                   SiluForBf16(BitsFloat(second << 16)));
-  return sm90::RoundToBf16Pair(
-      ieee::Mul(BitsFloat(activated << 16), BitsFloat(first & 0xffff0000u)),
-      ieee::Mul(BitsFloat(activated & 0xffff0000u), BitsFloat(second & 0xffff0000u)));
+// SiluGate for four neighbouring outputs. Each word of `pairs` holds gate (low half) and up; each
+// word of the result two outputs.
+__device__ inline uint2 SiluGateQuad(uint4 pairs) {
+  const uint32_t words[4] = {pairs.x, pairs.y, pairs.z, pairs.w};
+  float gate[4], activated[4], product[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) gate[i] = BitsFloat(words[i] << 16);
+  SiluForBf16(gate, activated);
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    const uint32_t rounded = sm90::RoundToBf16Pair(activated[i], activated[i + 1]);
+    product[i] = ieee::Mul(BitsFloat(rounded << 16), BitsFloat(words[i] & 0xffff0000u));
+    product[i + 1] =
+        ieee::Mul(BitsFloat(rounded & 0xffff0000u), BitsFloat(words[i + 1] & 0xffff0000u));
+  }
+  return {sm90::RoundToBf16Pair(product[0], product[1]),
+          sm90::RoundToBf16Pair(product[2], product[3])};
 }
 
 }  // namespace isobit::cuda

@@ -288,6 +288,45 @@ TEST_F(GemmGpuTest, ShapesOfModels) {
   prefill.ExpectEqual({4096}, /*all_kernels=*/true);
 }
 
+// All 65536 gates, with several ups: the products of a one-hot x are the weights
+// themselves.
+TEST_F(GemmGpuTest, SiluGateOfEveryGate) {
+  constexpr int64_t kGates = 65536, kK = 64;
+  for (Bf16 up : {Bf16{0x3f80}, Bf16{0xbfc5}, Bf16{0x7f80}, Bf16{0x0001}, Bf16{0x7fc0}}) {
+    std::vector<Bf16> weights(2 * kGates * kK, Bf16{0});
+    for (int64_t gate = 0; gate < kGates; ++gate) {
+      weights[static_cast<size_t>(gate * kK)] = Bf16{static_cast<uint16_t>(gate)};
+      weights[static_cast<size_t>((kGates + gate) * kK)] = up;
+    }
+    DeviceArray<Bf16> w(2 * kGates * kK), x(kK), out(kGates);
+    Check(cudaMemcpy(w.data(), weights.data(), weights.size() * sizeof(Bf16),
+                     cudaMemcpyHostToDevice));
+    std::vector<Bf16> one_hot(kK, Bf16{0});
+    one_hot[0] = kOneBf16;
+    Check(cudaMemcpy(x.data(), one_hot.data(), kK * sizeof(Bf16), cudaMemcpyHostToDevice));
+    const PackedLayout layout = {2 * kGates, kK, true};
+    DeviceArray<uint8_t> packed(layout.Bytes());
+    Check(cudaMemset(packed.data(), 0, static_cast<size_t>(layout.Bytes())));
+    Check(LaunchPackRows(w.data(), 0, 2 * kGates, layout, packed.data(), nullptr));
+    Gemm op;
+    op.rows = 1;
+    op.x = x.data();
+    op.epilogue = Gemm::Epilogue::kSiluGate;
+    op.out_bf16 = out.data();
+    Check(LaunchGemm(op, {layout, packed.data()}, PlanGemm(layout, 1, Multiprocessors()),
+                     GemmLaunch{}, nullptr));
+    const std::vector<Bf16> got = out.ToHost();
+    for (int64_t gate = 0; gate < kGates; ++gate) {
+      // As the chain and the rounding leave them: +0 for -0, one NaN.
+      const Bf16 g =
+          RoundToBf16(Dot16(0.0f, &weights[static_cast<size_t>(gate * kK)], one_hot.data()));
+      const Bf16 u = RoundToBf16(
+          Dot16(0.0f, &weights[static_cast<size_t>((kGates + gate) * kK)], one_hot.data()));
+      ASSERT_EQ(got[static_cast<size_t>(gate)].bits, SiluGate(g, u).bits) << "gate " << gate;
+    }
+  }
+}
+
 // What is beside a row, in x and in shared memory, does not reach it.
 TEST_F(GemmGpuTest, ARowThatIsNotFiniteAffectsOnlyItself) {
   constexpr int64_t kRows = 70, kN = 160, kK = 80;
