@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/packed_weight.h"
+#include "kernels/cpu/weight_arena.h"
 #include "tests/kernels/cpu/inputs.h"
 
 namespace isobit {
@@ -16,6 +17,7 @@ using EmbedTest = CpuVariantTest;
 
 TEST_P(EmbedTest, GathersRows) {
   Random random(1);
+  WeightArena arena;
   for (int64_t vocab : {1, 31, 32, 33, 300}) {
     for (int64_t width : {1, 15, 16, 17, 576}) {
       const std::vector<Bf16> table = RandomBf16s(random, vocab * width, Values::kAdversarial);
@@ -23,7 +25,8 @@ TEST_P(EmbedTest, GathersRows) {
                                      std::copy(table.begin() + begin * width,
                                                table.begin() + end * width, out);
                                    }};
-      auto weight = PackedWeight::Load({&source, 1}, WeightLayout::kConcatenated, context_.pool);
+      auto weight =
+          PackedWeight::Load({&source, 1}, WeightLayout::kConcatenated, context_.pool, arena);
       ASSERT_TRUE(weight.ok()) << weight.status();
       for (int64_t rows : {0, 1, 2, 100}) {
         std::vector<int32_t> tokens(rows);
