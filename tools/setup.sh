@@ -2,7 +2,7 @@
 # Installs what building and testing need on Debian 12 or Ubuntu 24.04, and fetches the model that
 # the demo and the tests run. Does nothing where all is there. Run as root, or with sudo at hand.
 #
-# usage: tools/setup.sh
+# usage: tools/setup.sh [--sanitizers]     with clang, for the fuzzers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev
   python3 python3-pip
 )
+[ "${1:-}" != --sanitizers ] || packages+=(clang libclang-rt-dev)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] ||
