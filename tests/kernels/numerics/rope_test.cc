@@ -25,7 +25,7 @@ TEST(RopeInvFreq, IsTheNearestDouble) {
       RopeInvFreq(dim, t, inv_freq.data());
       for (int i = 0; i < dim / 2; ++i) {
         mpfr_set_d(theta.get(), t, MPFR_RNDN);
-        mpfr_set_si(power.get(), -2 * i, MPFR_RNDN);
+        mpfr_set_si(power.get(), -2L * i, MPFR_RNDN);
         mpfr_div_si(power.get(), power.get(), dim, MPFR_RNDN);
         mpfr_pow(power.get(), theta.get(), power.get(), MPFR_RNDN);
         ASSERT_EQ(inv_freq[static_cast<size_t>(i)], power.ToDouble())
