@@ -25,28 +25,19 @@ StopStrings::StopStrings(const std::vector<std::string>& stops) {
   }
 }
 
-void StopStrings::Take(char c) {
+std::optional<StopStrings::Match> StopStrings::Take(char c) {
   held_.push_back(c);
   ++seen_;
+  std::optional<Match> best;
   for (size_t i = 0; i < patterns_.size(); ++i) {
     Pattern& p = patterns_[i];
-    if (p.matched == p.text.size()) p.matched = p.border[p.matched];
     while (p.matched > 0 && p.text[p.matched] != c) p.matched = p.border[p.matched];
     if (p.text[p.matched] == c) ++p.matched;
     if (p.matched < p.text.size()) continue;
     const Match match{seen_ - p.matched, i};
-    if (!best_ || match < *best_) best_ = match;
+    if (!best || match < *best) best = match;
   }
-}
-
-bool StopStrings::IsSettled() const {
-  for (size_t i = 0; i < patterns_.size(); ++i) {
-    const Pattern& p = patterns_[i];
-    const bool whole = p.matched == p.text.size();
-    const size_t begun = whole ? p.border[p.matched] : p.matched;
-    if (begun > 0 && Match{seen_ - begun, i} < *best_) return false;
-  }
-  return true;
+  return best;
 }
 
 std::string StopStrings::Release(size_t until) {
@@ -56,28 +47,24 @@ std::string StopStrings::Release(size_t until) {
   return text;
 }
 
-StopStrings::Result StopStrings::Stop() {
-  stopped_ = true;
-  Result result{Release(best_->begin), patterns_[best_->pattern].index};
-  held_.clear();
-  return result;
-}
-
 StopStrings::Result StopStrings::Push(std::string_view text) {
   if (stopped_) return {};
   for (const char c : text) {
-    Take(c);
-    if (best_ && IsSettled()) return Stop();
+    if (const std::optional<Match> match = Take(c)) {
+      stopped_ = true;
+      Result result{Release(match->begin), patterns_[match->pattern].index};
+      held_.clear();
+      return result;
+    }
   }
-  // Whatever begins a stop, or the best match, must wait.
-  size_t keep_from = best_ ? best_->begin : seen_;
+  // Whatever may begin a stop must wait.
+  size_t keep_from = seen_;
   for (const Pattern& p : patterns_) keep_from = std::min(keep_from, seen_ - p.matched);
   return {Release(keep_from), std::nullopt};
 }
 
 StopStrings::Result StopStrings::Finish() {
   if (stopped_) return {};
-  if (best_) return Stop();
   return {Release(seen_), std::nullopt};
 }
 

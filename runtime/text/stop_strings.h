@@ -11,10 +11,9 @@ namespace isobit {
 
 // Finds the first stop string in text that arrives in pieces, across the borders of pieces.
 //
-// The answer depends on the whole text only, never on how it was cut: the match that begins
-// earliest wins, and of matches that begin at the same place the one that comes first in the list.
-// So a match is not reported while one that begins earlier, or at the same place and is listed
-// before it, may still be completed by text to come.
+// The answer depends on the whole text only, never on how it was cut: the match that ends first
+// wins, so that no token is drawn after a stop is there. Of those that end at the same place it is
+// the one that begins first, then the one that comes first in the list.
 //
 // Not thread-safe; one object a completion. Time O(number of stops) amortised a byte; memory
 // O(total length of the stops).
@@ -32,8 +31,7 @@ class StopStrings {
   // After a stop was found, further text is ignored.
   Result Push(std::string_view text);
 
-  // No more text will come: releases what was held back, or reports a match that was held back
-  // because of what might have come.
+  // No more text will come: releases what was held back.
   Result Finish();
 
   bool stopped() const { return stopped_; }
@@ -54,15 +52,12 @@ class StopStrings {
     }
   };
 
-  void Take(char c);
-  bool IsSettled() const;             // whether no text to come can give a better match than best_
+  std::optional<Match> Take(char c);  // the best match that ends with this character
   std::string Release(size_t until);  // held text in front of this offset of the whole text
-  Result Stop();
 
   std::vector<Pattern> patterns_;
-  std::string held_;           // the end of the text seen so far, not yet returned
-  size_t seen_ = 0;            // length of the text seen so far
-  std::optional<Match> best_;  // the best match so far
+  std::string held_;  // the end of the text seen so far, not yet returned
+  size_t seen_ = 0;   // length of the text seen so far
   bool stopped_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -34,18 +35,20 @@ Outcome Find(const std::vector<std::string>& stops, const std::vector<std::strin
   return outcome;
 }
 
-// The definition: earliest beginning, then list order, on the whole text.
+// The definition, on the whole text: earliest end, then earliest beginning, then list order.
 Outcome Defined(const std::vector<std::string>& stops, const std::string& text) {
-  Outcome outcome{text, std::nullopt};
-  size_t best = std::string::npos;
-  for (size_t i = 0; i < stops.size(); ++i) {
-    const size_t at = stops[i].empty() ? std::string::npos : text.find(stops[i]);
-    if (at < best) {
-      best = at;
-      outcome = {text.substr(0, at), i};
+  for (size_t end = 1; end <= text.size(); ++end) {
+    std::optional<std::pair<size_t, size_t>> best;  // beginning, place in the list
+    for (size_t i = 0; i < stops.size(); ++i) {
+      const size_t length = stops[i].size();
+      if (length == 0 || length > end || text.compare(end - length, length, stops[i]) != 0)
+        continue;
+      const std::pair match(end - length, i);
+      if (!best || match < *best) best = match;
     }
+    if (best) return {text.substr(0, best->first), best->second};
   }
-  return outcome;
+  return {text, std::nullopt};
 }
 
 TEST(StopStringsTest, FindsAcrossPieces) {
@@ -56,14 +59,12 @@ TEST(StopStringsTest, FindsAcrossPieces) {
   EXPECT_EQ(Find({"", "b"}, {"ab"}), (Outcome{"a", 1})) << "indices are those of the caller's list";
 }
 
-TEST(StopStringsTest, EarliestBeginningWinsThenListOrder) {
-  EXPECT_EQ(Find({"bc", "abcd"}, {"xabcd"}), (Outcome{"x", 1}));
-  EXPECT_EQ(Find({"bc", "abcd"}, {"xabce"}), (Outcome{"xa", 0}));
-  EXPECT_EQ(Find({"bc", "abcd"}, {"xabc"}), (Outcome{"xa", 0}))
-      << "at the end the best match stands";
-  EXPECT_EQ(Find({"ab", "abc"}, {"abc"}), (Outcome{"", 0}));
-  EXPECT_EQ(Find({"abc", "ab"}, {"abc"}), (Outcome{"", 0}));
-  EXPECT_EQ(Find({"abc", "ab"}, {"abd"}), (Outcome{"", 1}));
+TEST(StopStringsTest, EarliestEndWinsThenBeginningThenListOrder) {
+  EXPECT_EQ(Find({"abcd", "bc"}, {"xabcd"}), (Outcome{"xa", 1}))
+      << "no token is drawn after a stop";
+  EXPECT_EQ(Find({"c", "abc"}, {"xabc"}), (Outcome{"x", 1}));
+  EXPECT_EQ(Find({"abc", "ab"}, {"abc"}), (Outcome{"", 1}));
+  EXPECT_EQ(Find({"ab", "ab"}, {"xab"}), (Outcome{"x", 0}));
 }
 
 TEST(StopStringsTest, HoldsBackOnlyWhatMayBegin) {
