@@ -25,6 +25,7 @@ class Run {
       if (!engine_.HasWork()) continue;
       if (options_.poison_free_pages) engine_.FillBlankPages(kCanonicalNanBf16);
       if (absl::Status s = engine_.Step(); !s.ok()) return s;
+      if (options_.after_step) options_.after_step(step);
       if (!options_.check_integrity) continue;
       if (absl::Status s = engine_.CheckIntegrity(); !s.ok()) {
         engine_.FailAll(s);  // nobody may call back into this run later

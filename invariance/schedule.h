@@ -6,6 +6,7 @@
 // run.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,7 +17,7 @@
 namespace isobit {
 
 struct ScheduledRequest {
-  PreparedRequest request;      // its handle and callbacks are set by the run
+  PreparedRequest request;      // the run sets its handle, on_done and on_logits
   int64_t arrive_at_step = 0;   // steps run before; earlier if nothing else is left to do
   int64_t cancel_at_step = -1;  // -1: never
   bool record_logits = true;
@@ -27,6 +28,8 @@ struct ScheduleOptions {
   bool poison_free_pages = false;
   // After every step, the engine's pages and queues are checked.
   bool check_integrity = true;
+  // Called after every step; may be empty.
+  std::function<void(int64_t step)> after_step = nullptr;
 };
 
 // Runs until every request has ended; one outcome a request, in their order. An error is the
