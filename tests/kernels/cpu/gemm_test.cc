@@ -209,18 +209,50 @@ TEST(GemmTest, WideExponents) {
   EXPECT_EQ(ExpectEqual(c, "spread 20"), 0.0);
 }
 
-// Exponents of rows and of weight rows far from each other and from 1.
+// x times 2^exponent, if that is a normal number.
+Bf16 Scaled(Bf16 x, int64_t exponent) {
+  return Bf16{static_cast<uint16_t>(x.bits + exponent * 128)};
+}
+
+// Rows and weight rows of all sizes: products from 2^-240 to 2^200, some of which no fast path may
+// touch, and some that it may if only it is careful.
 TEST(GemmTest, ScaledRows) {
   Random random(5);
-  Case c = MakeCase(random, 12, 96, 64, Wide(3), Wide(3));
-  const auto scale = [](Bf16& x, int steps) {
-    x.bits = static_cast<uint16_t>(x.bits + steps * 128);
-  };
-  for (size_t i = 0; i < c.x.size(); ++i) scale(c.x[i], static_cast<int>(i / 64) * 20 - 120);
-  for (size_t i = 0; i < c.parts[0].elements.size(); ++i) {
-    scale(c.parts[0].elements[i], static_cast<int>(i / 64 % 24) * 10 - 120);
+  for (const auto& [lowest_x, lowest_w] :
+       std::initializer_list<std::pair<int, int>>{{-120, -120}, {-70, -60}, {-60, -10}, {0, 0}}) {
+    for (int64_t rows : {1, 12}) {
+      Case c = MakeCase(random, rows, 96, 64, Wide(3), Wide(3));
+      for (size_t i = 0; i < c.x.size(); ++i) {
+        c.x[i] = Scaled(c.x[i], lowest_x + static_cast<int64_t>(i / 64) * 8);
+      }
+      for (size_t i = 0; i < c.parts[0].elements.size(); ++i) {
+        Bf16& w = c.parts[0].elements[i];
+        w = Scaled(w, lowest_w + static_cast<int64_t>(i / 64 % 24) * 3);
+      }
+      ExpectEqual(c, absl::StrCat("from 2^", lowest_x, " and 2^", lowest_w));
+    }
   }
-  EXPECT_GT(ExpectEqual(c, "scaled rows"), 0.0);
+}
+
+// Products of zero with something huge, among products so small that the huge exponent would count
+// if it were taken for that of a product.
+TEST(GemmTest, HugeTimesZero) {
+  Random random(18);
+  for (int64_t rows : {1, 3}) {
+    for (bool zero_weights : {true, false}) {
+      Case c = MakeCase(random, rows, 64, 64, Wide(2), Wide(2));
+      for (size_t i = 0; i < c.x.size(); ++i) {
+        const bool first = i % 16 == 0;
+        c.x[i] = first ? (zero_weights ? Scaled(c.x[i], 64) : Bf16{0}) : Scaled(c.x[i], -40);
+      }
+      for (size_t i = 0; i < c.parts[0].elements.size(); ++i) {
+        Bf16& w = c.parts[0].elements[i];
+        const bool first = i % 16 == 0;
+        w = first ? (zero_weights ? Bf16{0} : Scaled(w, 56)) : Scaled(w, -39);
+      }
+      ExpectEqual(c, zero_weights ? "zero weights" : "zero activations");
+    }
+  }
 }
 
 TEST(GemmTest, AnyBits) {
