@@ -43,7 +43,8 @@ class Sampler {
   absl::Status Reserve(std::unique_ptr<Buffer>* buffer, size_t bytes);
 
   Backend& backend_;
-  const int64_t vocab_, max_rows_;
+  const int64_t vocab_;
+  [[maybe_unused]] const int64_t max_rows_;  // looked at by assertions only
   std::unique_ptr<Buffer> params_, edits_, sampled_, top_, tokens_, logprobs_;
 };
 
