@@ -123,8 +123,7 @@ cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPla
   }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(plan.Ctas()));
-  config.blockDim =
-      dim3(static_cast<unsigned>(CtaThreads(plan.kernel.warpgroups, plan.kernel.pair)));
+  config.blockDim = dim3(static_cast<unsigned>(CtaThreads(plan.kernel.warpgroups)));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
   config.attrs = attributes;

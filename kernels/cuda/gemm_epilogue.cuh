@@ -3,11 +3,12 @@
 
 // From accumulators to memory: bias, residual, SiLU gate, rounding (contract 2 and 5).
 //
-// Results in bf16 go through a staging area in shared memory, one row a token, so that memory sees
-// whole rows; rows belong to warps, and warps need not meet. The residual comes the same way: it
-// lies in the staging area before the product is ready. fp32 results go to memory directly.
+// Every warp stores the 16 tokens whose products it holds, without meeting other warps. Results in
+// bf16 go through the warp's own piece of shared memory, one row a token, so that memory sees whole
+// rows; a tile with more columns than fit goes in parts. The residual comes the same way: it lies
+// there before the result is added. fp32 results go to memory directly.
 //
-// A thread of a warpgroup owns two tokens, g and g + 8 of its warp's 16, and of each four
+// A thread owns two tokens, g and g + 8 of its warp's 16 (g = lane / 4), and of each four
 // neighbouring outputs a group of panels (packed_layout.h): a quad.
 
 #include "kernels/cuda/gemm_params.h"
@@ -19,17 +20,19 @@
 
 namespace isobit::cuda {
 
-// Where one CTA's part of a tile lies in the output.
+// Where one warp's part of a tile lies in the output.
 struct OutputTile {
   int64_t first_token;
-  int tokens;  // that exist
+  int tokens;  // that exist, at most 16
   int64_t first_output;
   int outputs;  // that exist
 
-  __device__ OutputTile(const GemmParams& p, const GemmTile& tile, int first_row) {
-    first_token = first_row;
-    const int64_t rows_left = p.rows - first_row;
-    tokens = rows_left < 0 ? 0 : static_cast<int>(min(int64_t{p.tokens}, rows_left));
+  // first_token: of the CTA's tile; warp: in the CTA.
+  __device__ OutputTile(const GemmParams& p, const GemmTile& tile, int cta_token, int warp) {
+    const int row = kWarpTokens * warp;
+    first_token = int64_t{cta_token} + row;
+    const int64_t left = min(p.rows - first_token, int64_t{p.tokens - row});
+    tokens = static_cast<int>(max(int64_t{0}, min(int64_t{kWarpTokens}, left)));
     first_output = int64_t{tile.first_group} * kGroupOutputs;
     outputs = static_cast<int>(min(int64_t{tile.groups} * kGroupOutputs, p.outputs - first_output));
   }
@@ -40,13 +43,71 @@ class Epilogue {
  public:
   using Accumulators = float[kTileRows / 2];
 
-  __device__ Epilogue(const GemmParams& p, uint8_t* staging) : p_(p), staging_(staging) {}
+  // staging: of this warp, StagingBytes(kTileRows) of it.
+  __device__ Epilogue(const GemmParams& p, uint8_t* staging)
+      : p_(p), staging_(staging), lane_(static_cast<int>(threadIdx.x) % 32) {}
 
-  // Brings the residual of `count` tokens, from tile row `row` on, into the staging area. By one
-  // warp.
-  __device__ void LoadResidual(const OutputTile& tile, int row, int count) {
+  // Before the product: what can be loaded early.
+  __device__ void Prepare(const OutputTile& tile) { LoadResidual(tile, 0); }
+
+  __device__ void Store(const OutputTile& tile, const Accumulators& d) {
+    switch (p_.epilogue) {
+      case Gemm::Epilogue::kFp32:
+        StoreFp32(tile, d);
+        return;
+      case Gemm::Epilogue::kBf16:
+        StorePart<0>(tile, d);
+        return;
+      case Gemm::Epilogue::kSiluGate:
+        StageSiluGate(tile, d);
+        Drain(tile, 0, kTileRows / 2);
+        return;
+    }
+  }
+
+ private:
+  static constexpr int kGroups = kTileRows / kPanelRows;  // of one panel
+  static constexpr int kPartOutputs = StagingOutputs(kTileRows);
+  static constexpr int kPartGroups = kPartOutputs / kGroupOutputs;
+  static constexpr int kParts = (kTileRows + kPartOutputs - 1) / kPartOutputs;
+  static constexpr int kPitch = StagingPitch(kTileRows);
+  static constexpr int kChunkOutputs = 8;  // 16 bytes of bf16
+
+  struct Quad {
+    float v[4];
+  };
+
+  template <int kPart>
+  __device__ void StorePart(const OutputTile& tile, const Accumulators& d) {
+    constexpr int kFirstGroup = kPart * kPartGroups;
+    if (kPart > 0) LoadResidual(tile, kFirstGroup * kGroupOutputs);
+    StageBf16<kFirstGroup>(tile, d);
+    Drain(tile, kFirstGroup * kGroupOutputs, kPartOutputs);
+    if constexpr (kPart + 1 < kParts) StorePart<kPart + 1>(tile, d);
+  }
+
+  // ---- Between memory and the staging area, whole warp
+
+  // Calls f(staged chunk, offset of its first output in the matrix, outputs that exist) for the
+  // chunks of columns [first, first + count), spread over the lanes.
+  template <typename F>
+  __device__ void ForEachChunk(const OutputTile& tile, int first, int count, F f) const {
+    const int chunks = count / kChunkOutputs;
+#pragma unroll 4
+    for (int i = lane_; i < tile.tokens * chunks; i += 32) {
+      const int row = i / chunks;
+      const int column = (i - row * chunks) * kChunkOutputs;
+      const int exist = tile.outputs - first - column;
+      if (exist <= 0) continue;
+      f(staging_ + row * kPitch + 2 * column,
+        (tile.first_token + row) * p_.outputs + tile.first_output + first + column,
+        min(exist, kChunkOutputs));
+    }
+  }
+
+  __device__ void LoadResidual(const OutputTile& tile, int first) {
     if (p_.residual == nullptr) return;
-    ForEachChunk<kChunkOutputs>(tile, row, count, [&](uint8_t* staged, int64_t at, int exist) {
+    ForEachChunk(tile, first, kPartOutputs, [&](uint8_t* staged, int64_t at, int exist) {
       uint4 chunk = {};
       if (p_.vectors) {
         chunk = *reinterpret_cast<const uint4*>(p_.residual + at);
@@ -59,91 +120,39 @@ class Epilogue {
       }
       *reinterpret_cast<uint4*>(staged) = chunk;
     });
+    __syncwarp();
   }
 
-  // Finishes a warpgroup's accumulators and puts them into the staging area: outputs, or gates and
-  // ups side by side. row: of the warpgroup's first token.
-  __device__ void Stage(const OutputTile& tile, const Accumulators& d, int row) {
-    if (p_.epilogue == Gemm::Epilogue::kSiluGate) {
-      StageGateUp(tile, d, row);
-    } else {
-      StageBf16(tile, d, row);
-    }
-  }
-
-  // Stores staged tokens. By one warp.
-  __device__ void Drain(const OutputTile& tile, int row, int count) {
-    if (p_.epilogue == Gemm::Epilogue::kSiluGate) {
-      ForEachChunk<kChunkOutputs / 2>(
-          tile, row, count, [&](uint8_t* staged, int64_t at, int exist) {
-            StoreElements<uint2>(SiluGateQuad(*reinterpret_cast<const uint4*>(staged)),
-                                 p_.out_bf16 + at, exist);
-          });
-    } else {
-      ForEachChunk<kChunkOutputs>(tile, row, count, [&](uint8_t* staged, int64_t at, int exist) {
-        StoreElements<uint4>(*reinterpret_cast<const uint4*>(staged), p_.out_bf16 + at, exist);
-      });
-    }
-  }
-
-  // Stores a warpgroup's accumulators as fp32, plus bias.
-  __device__ void StoreFp32(const OutputTile& tile, const Accumulators& d, int row) {
-    ForEachQuad(tile, row, [&](int group, int half, int tile_row, int output) {
-      Quad quad = PlainQuad(d, group, half);
-      const int exist = tile.outputs - output;
-      AddBias(tile, output, exist, quad);
-      float* to =
-          p_.out_fp32 + (tile.first_token + tile_row) * p_.outputs + tile.first_output + output;
+  __device__ void Drain(const OutputTile& tile, int first, int count) {
+    __syncwarp();
+    ForEachChunk(tile, first, count, [&](uint8_t* staged, int64_t at, int exist) {
+      const uint4 chunk = *reinterpret_cast<const uint4*>(staged);
       if (p_.vectors) {
-        *reinterpret_cast<float4*>(to) = float4{quad.v[0], quad.v[1], quad.v[2], quad.v[3]};
+        *reinterpret_cast<uint4*>(p_.out_bf16 + at) = chunk;
         return;
       }
+      const auto* elements = reinterpret_cast<const Bf16*>(&chunk);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (i < exist) to[i] = quad.v[i];
+      for (int i = 0; i < kChunkOutputs; ++i) {
+        if (i < exist) p_.out_bf16[at + i] = elements[i];
       }
     });
+    __syncwarp();
   }
 
- private:
-  static constexpr int kPitch = StagingPitch(kTileRows);
-  static constexpr int kChunks = kTileRows / 8;  // 16 bytes each, a row
-  static constexpr int kChunkOutputs = 8;        // in bf16
+  // ---- From accumulators
 
-  struct Quad {
-    float v[4];
-  };
-
-  // Calls f(staged chunk, offset of its first output in the matrix, outputs that exist) for all
-  // chunks of `count` rows, spread over the lanes of a warp.
-  template <int kOutputs, typename F>
-  __device__ void ForEachChunk(const OutputTile& tile, int row, int count, F f) const {
-    const int end = min(count, tile.tokens - row) * kChunks;
-#pragma unroll 2
-    for (int i = static_cast<int>(threadIdx.x) % 32; i < end; i += 32) {
-      const int tile_row = row + i / kChunks;
-      const int chunk = i % kChunks;
-      const int exist = tile.outputs - chunk * kOutputs;
-      if (exist <= 0) continue;
-      f(staging_ + tile_row * kPitch + chunk * 16,
-        (tile.first_token + tile_row) * p_.outputs + tile.first_output + chunk * kOutputs,
-        min(exist, kOutputs));
-    }
-  }
-
-  // Calls f(group, half, row in the tile, output in the tile) for the quads of this thread that
-  // exist. Groups of one panel.
-  template <typename F>
-  static __device__ void ForEachQuad(const OutputTile& tile, int row, F f) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int first_row = row + static_cast<int>(threadIdx.x) % 128 / 32 * 16 + lane / 4;
+  // Calls f(group, half, row, output) for the quads of this thread that exist, in groups
+  // [kFirst, kFirst + kCount).
+  template <int kFirst, int kCount, typename F>
+  __device__ void ForEachQuad(const OutputTile& tile, F f) const {
 #pragma unroll
-    for (int group = 0; group < kTileRows / kPanelRows; ++group) {
-      const int output = group * kGroupOutputs + lane % 4 * 4;
+    for (int group = kFirst; group < kFirst + kCount; ++group) {
+      const int output = group * kGroupOutputs + lane_ % 4 * 4;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int tile_row = first_row + 8 * half;
-        if (tile_row < tile.tokens && output < tile.outputs) f(group, half, tile_row, output);
+        const int row = lane_ / 4 + 8 * half;
+        if (row < tile.tokens && output < tile.outputs) f(group, half, row, output);
       }
     }
   }
@@ -153,20 +162,24 @@ class Epilogue {
     return {d[i], d[i + 1], d[i + 4], d[i + 5]};
   }
 
-  __device__ void AddBias(const OutputTile& tile, int output, int exist, Quad& quad) const {
+  __device__ void AddBias(const OutputTile& tile, int output, Quad& quad) const {
     if (p_.bias == nullptr) return;
     const float* bias = p_.bias + tile.first_output + output;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (i < exist) quad.v[i] = ieee::Add(quad.v[i], __ldg(bias + i));
+      if (output + i < tile.outputs) quad.v[i] = ieee::Add(quad.v[i], __ldg(bias + i));
     }
   }
 
-  __device__ void StageBf16(const OutputTile& tile, const Accumulators& d, int row) {
-    ForEachQuad(tile, row, [&](int group, int half, int tile_row, int output) {
+  template <int kFirstGroup>
+  __device__ void StageBf16(const OutputTile& tile, const Accumulators& d) {
+    constexpr int kCount =
+        kGroups - kFirstGroup < kPartGroups ? kGroups - kFirstGroup : kPartGroups;
+    ForEachQuad<kFirstGroup, kCount>(tile, [&](int group, int half, int row, int output) {
       Quad quad = PlainQuad(d, group, half);
-      AddBias(tile, output, tile.outputs - output, quad);
-      auto* staged = reinterpret_cast<uint2*>(staging_ + tile_row * kPitch + 2 * output);
+      AddBias(tile, output, quad);
+      auto* staged = reinterpret_cast<uint2*>(staging_ + row * kPitch +
+                                              2 * (output - kFirstGroup * kGroupOutputs));
       if (p_.residual != nullptr) {
         const uint2 residual = *staged;
         quad.v[0] = ieee::Add(quad.v[0], BitsFloat(residual.x << 16));
@@ -179,36 +192,36 @@ class Epilogue {
     });
   }
 
-  // Gate and up of one output are neighbours in the accumulators, and in the staging area.
-  __device__ void StageGateUp(const OutputTile& tile, const Accumulators& d, int row) {
-    ForEachQuad(tile, row, [&](int group, int half, int tile_row, int output) {
-      if constexpr (kTileRows % (2 * kPanelRows) == 0) {
-        if (group >= kTileRows / (2 * kPanelRows)) return;
-        const int i = 16 * group + 2 * half;
-        *reinterpret_cast<uint4*>(staging_ + tile_row * kPitch + 4 * output) = uint4{
-            sm90::RoundToBf16Pair(d[i], d[i + 1]), sm90::RoundToBf16Pair(d[i + 4], d[i + 5]),
-            sm90::RoundToBf16Pair(d[i + 8], d[i + 9]), sm90::RoundToBf16Pair(d[i + 12], d[i + 13])};
+  // Gate and up of one output are neighbours in the accumulators.
+  __device__ void StageSiluGate(const OutputTile& tile, const Accumulators& d) {
+    ForEachQuad<0, kGroups / 2>(tile, [&](int group, int half, int row, int output) {
+      const int i = 16 * group + 2 * half;
+      const uint4 pairs = {
+          sm90::RoundToBf16Pair(d[i], d[i + 1]), sm90::RoundToBf16Pair(d[i + 4], d[i + 5]),
+          sm90::RoundToBf16Pair(d[i + 8], d[i + 9]), sm90::RoundToBf16Pair(d[i + 12], d[i + 13])};
+      *reinterpret_cast<uint2*>(staging_ + row * kPitch + 2 * output) = SiluGateQuad(pairs);
+    });
+  }
+
+  __device__ void StoreFp32(const OutputTile& tile, const Accumulators& d) {
+    ForEachQuad<0, kGroups>(tile, [&](int group, int half, int row, int output) {
+      Quad quad = PlainQuad(d, group, half);
+      AddBias(tile, output, quad);
+      float* to = p_.out_fp32 + (tile.first_token + row) * p_.outputs + tile.first_output + output;
+      if (p_.vectors) {
+        *reinterpret_cast<float4*>(to) = float4{quad.v[0], quad.v[1], quad.v[2], quad.v[3]};
+        return;
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (output + i < tile.outputs) to[i] = quad.v[i];
       }
     });
   }
 
-  // All elements of the vector, or the first `exist` one by one where rows are not aligned.
-  template <typename Vector>
-  __device__ void StoreElements(const Vector& vector, Bf16* to, int exist) const {
-    if (p_.vectors) {
-      *reinterpret_cast<Vector*>(to) = vector;
-      return;
-    }
-    const auto* elements = reinterpret_cast<const Bf16*>(&vector);
-    constexpr int kElements = sizeof(Vector) / sizeof(Bf16);
-#pragma unroll
-    for (int i = 0; i < kElements; ++i) {
-      if (i < exist) to[i] = elements[i];
-    }
-  }
-
   const GemmParams& p_;
   uint8_t* const staging_;
+  const int lane_;
 };
 
 }  // namespace isobit::cuda

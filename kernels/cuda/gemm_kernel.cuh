@@ -5,12 +5,11 @@
 //
 //   shared memory   a ring of stages, each one or two boxes of 64 k: of x [tokens][64] and of
 //                   weights [tile_rows][64]; one `full` and one `empty` barrier a stage. A staging
-//                   area for results
+//                   area for the results of each warp
 //   weight warp     bulk copies of panels into the ring; in a pair, half of them, to both CTAs
 //   x warp          tensor copies of x, zeros beyond its edges
 //   warpgroups      wgmma over the ring: 64 tokens times all weight rows of the tile each; then the
-//                   epilogue into the staging area
-//   store warps     from the staging area to memory, while the warpgroups work on the next tile
+//                   epilogue, each warp by itself
 //
 // Tokens are the 64-row operand of wgmma. With fewer than 64 the operand reads on into whatever
 // lies behind; those rows of the product are never stored, and rows do not mix. Likewise for weight
@@ -35,12 +34,10 @@ struct GemmConfig {
   static constexpr bool kPair = kPairValue;
   static constexpr int kBoxes = BoxesPerStage(kTileRows);
   static constexpr int kWeightBoxBytes = kTileRows * kBoxRowBytes;
-  // Warps: first the warpgroups (wgmma wants them aligned to 4 warps), then loaders and storers.
+  // Warps: first the warpgroups (wgmma wants them aligned to 4 warps), then the two loaders.
   static constexpr int kWeightWarp = 4 * kWarpgroups;
   static constexpr int kXWarp = kWeightWarp + 1;
-  static constexpr int kFirstStoreWarp = kXWarp + 1;
-  static constexpr int kStoreWarps = StoreWarps(kWarpgroups, kPair);
-  static constexpr int kThreads = CtaThreads(kWarpgroups, kPair);
+  static constexpr int kThreads = CtaThreads(kWarpgroups);
   // Steps of a stage before the previous slot is given back.
   static constexpr int kLeadSteps = 2 * kBoxes;
   // Every warp of a warpgroup gives a slot back by itself, to both CTAs of a pair.
@@ -54,8 +51,6 @@ template <class Config>
 struct Ring {
   uint32_t x, weight, full, empty;
   uint32_t staging_offset;  // from the start of shared memory
-  // Barriers of the staging area: it may be written, one for each warpgroup; it holds results.
-  uint32_t staging_free, staged;
   uint32_t x_box_bytes;
   int stages;
 
@@ -64,11 +59,8 @@ struct Ring {
     constexpr int kRows = Config::kTileRows;
     weight = x + XBytes(kRows, p.tokens, stages);
     staging_offset = XBytes(kRows, p.tokens, stages) + WeightBytes(kRows, stages);
-    full =
-        base + staging_offset + StagingBytes(kRows, p.tokens, Config::kWarpgroups, Config::kPair);
+    full = base + staging_offset + AllStagingBytes(kRows, p.tokens);
     empty = full + 8 * stages;
-    staging_free = empty + 8 * stages;
-    staged = staging_free + 8 * 2;
   }
   __device__ uint32_t XBox(int slot, int box) const {
     return x + (slot * Config::kBoxes + box) * x_box_bytes;
@@ -119,12 +111,6 @@ __device__ void InitBarriers(const Ring<Config>& ring, int warp) {
   if (warp == Config::kXWarp && sm90::ElectOne()) {
     for (int slot = 0; slot < ring.stages; ++slot) {
       sm90::InitBarrier(ring.Empty(slot), Config::kReleases);
-    }
-    if constexpr (Config::kStoreWarps > 0) {
-      for (int i = 0; i < Config::kWarpgroups; ++i) {
-        sm90::InitBarrier(ring.staging_free + 8 * i, Config::kStoreWarps);
-      }
-      sm90::InitBarrier(ring.staged, 4);
     }
     sm90::FenceBarrierInit();
   }
@@ -321,127 +307,20 @@ class Consumer {
   bool ready_ = false;  // the cursor's stage is known to be full
 };
 
-// ---- Results
-//
-// Without store warps, each warp stores its own tokens: residual into its rows of the staging area
-// before the product, result into the same rows, from there to memory.
-//
-// With store warps the staging area has room for the 64 tokens of one warpgroup, and warpgroups use
-// it in turn, tile by tile. The store warps bring the residual, `staging_free` says so; a warpgroup
-// adds and rounds in place, `staged` says so; it is stored. In this way the warpgroups drift apart,
-// and one multiplies while the other is at its epilogue. After the last tile the ring is empty and
-// serves as staging area for both, each warp storing its own tokens.
-
 template <class Config>
-class TileResults {
- public:
-  using Accumulators = typename Consumer<Config>::Accumulators;
-
-  __device__ TileResults(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared,
-                         int warpgroup)
-      : p_(p),
-        ring_(ring),
-        shared_(shared),
-        warpgroup_(warpgroup),
-        warp_row_(16 * sm90::UniformWarpIndex()) {}
-
-  __device__ void Prepare(const OutputTile& tile) {
-    if constexpr (Config::kStoreWarps == 0) {
-      Epilogue<Config::kTileRows>(p_, OwnStaging()).LoadResidual(tile, warp_row_, 16);
-      __syncwarp();
-    }
-  }
-
-  __device__ void Store(const OutputTile& tile, const Accumulators& d, bool is_last) {
-    if (p_.epilogue == Gemm::Epilogue::kFp32) {
-      Epilogue<Config::kTileRows>(p_, nullptr).StoreFp32(tile, d, 64 * warpgroup_);
-    } else if (Config::kStoreWarps > 0 && is_last) {
-      StoreThroughRing(tile, d);
-    } else if constexpr (Config::kStoreWarps > 0) {
-      HandOver(tile, d);
-    } else {
-      StoreOwn(Epilogue<Config::kTileRows>(p_, OwnStaging()), tile, d);
-    }
-  }
-
- private:
-  __device__ uint8_t* OwnStaging() const { return shared_ + ring_.staging_offset; }
-
-  __device__ void StoreOwn(Epilogue<Config::kTileRows> epilogue, const OutputTile& tile,
-                           const Accumulators& d) {
-    epilogue.Stage(tile, d, 64 * warpgroup_);
-    __syncwarp();
-    epilogue.Drain(tile, warp_row_, 16);
-    __syncwarp();
-  }
-
-  __device__ void StoreThroughRing(const OutputTile& tile, const Accumulators& d) {
-    sm90::SyncThreads<128 * Config::kWarpgroups>(1);  // nobody reads the ring any more
-    Epilogue<Config::kTileRows> epilogue(p_, shared_);
-    epilogue.LoadResidual(tile, warp_row_, 16);
-    __syncwarp();
-    StoreOwn(epilogue, tile, d);
-  }
-
-  __device__ void HandOver(const OutputTile& tile, const Accumulators& d) {
-    sm90::Wait(ring_.staging_free + 8 * warpgroup_, parity_);
-    parity_ ^= 1;
-    // Rows of the tile begin at the warpgroup's first.
-    uint8_t* staging = OwnStaging() - warpgroup_ * 64 * StagingPitch(Config::kTileRows);
-    Epilogue<Config::kTileRows>(p_, staging).Stage(tile, d, 64 * warpgroup_);
-    __syncwarp();
-    if (sm90::ElectOne()) sm90::Arrive(ring_.staged);
-  }
-
-  const GemmParams& p_;
-  const Ring<Config>& ring_;
-  uint8_t* const shared_;
-  const int warpgroup_;
-  const int warp_row_;   // of this warp's first token in the tile
-  uint32_t parity_ = 0;  // of `staging_free`
-};
-
-template <class Config>
-__device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared,
-                        int warpgroup, uint32_t rank) {
+__device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared, int warp,
+                        uint32_t rank) {
   sm90::WaitForPriorKernels();
-  Consumer<Config> consumer(ring, warpgroup);
-  TileResults<Config> results(p, ring, shared, warpgroup);
+  Consumer<Config> consumer(ring, warp / 4);
+  Epilogue<Config::kTileRows> epilogue(
+      p, shared + ring.staging_offset + warp * StagingBytes(Config::kTileRows));
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
     const GemmTile tile = Schedule<Config>::At(p, index);
-    const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank));
-    results.Prepare(out);
+    const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank), warp);
+    epilogue.Prepare(out);
     typename Consumer<Config>::Accumulators d = {};
     consumer.Multiply(p.k_boxes, d);
-    results.Store(out, d, index + Schedule<Config>::Step() >= p.tiles);
-  }
-}
-
-// Stores all tiles but the last.
-template <class Config>
-__device__ void StoreTiles(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared,
-                           int store_warp, uint32_t rank) {
-  if (p.epilogue == Gemm::Epilogue::kFp32) return;
-  sm90::WaitForPriorKernels();
-  constexpr int kRows = 64 / Config::kStoreWarps;
-  uint32_t parity = 0;
-  for (int index = Schedule<Config>::Begin(); index + Schedule<Config>::Step() < p.tiles;
-       index += Schedule<Config>::Step()) {
-    const GemmTile tile = Schedule<Config>::At(p, index);
-    const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank));
-    for (int warpgroup = 0; warpgroup < Config::kWarpgroups; ++warpgroup) {
-      uint8_t* staging =
-          shared + ring.staging_offset - warpgroup * 64 * StagingPitch(Config::kTileRows);
-      Epilogue<Config::kTileRows> epilogue(p, staging);
-      const int first_row = 64 * warpgroup + store_warp * kRows;
-      epilogue.LoadResidual(out, first_row, kRows);
-      __syncwarp();
-      if (sm90::ElectOne()) sm90::Arrive(ring.staging_free + 8 * warpgroup);
-      sm90::Wait(ring.staged, parity);
-      epilogue.Drain(out, first_row, kRows);
-      __syncwarp();
-      parity ^= 1;
-    }
+    epilogue.Store(out, d);
   }
 }
 
@@ -458,13 +337,11 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   InitBarriers(ring, warp);
   sm90::LaunchDependentKernels();
   if (warp < Config::kWeightWarp) {
-    Consume(p, ring, shared, warp / 4, rank);
+    Consume(p, ring, shared, warp, rank);
   } else if (warp == Config::kWeightWarp) {
     if (sm90::ElectOne()) LoadWeights(p, ring, rank);
   } else if (warp == Config::kXWarp) {
     if (sm90::ElectOne()) LoadX(p, ring, rank);
-  } else if constexpr (Config::kStoreWarps > 0) {
-    StoreTiles(p, ring, shared, warp - Config::kFirstStoreWarp, rank);
   }
 }
 

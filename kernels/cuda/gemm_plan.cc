@@ -63,7 +63,7 @@ std::span<const GemmKernelId> GemmKernels() {
 int SharedBytes(const GemmPlan& plan) {
   const GemmKernelId& k = plan.kernel;
   return XBytes(k.tile_rows, plan.tokens, plan.stages) + WeightBytes(k.tile_rows, plan.stages) +
-         StagingBytes(k.tile_rows, plan.tokens, k.warpgroups, k.pair) + BarrierBytes(plan.stages);
+         AllStagingBytes(k.tile_rows, plan.tokens) + BarrierBytes(plan.stages);
 }
 
 std::string ToString(const GemmPlan& plan) {

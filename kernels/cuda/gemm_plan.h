@@ -44,38 +44,39 @@ struct GemmPlan {
 // For people: "64 rows x 2 x 64 tokens, pair, 128 CTAs, ...".
 std::string ToString(const GemmPlan& plan);
 
-// Warps that store finished tiles while the next are computed. Only kernels for many tiles have
-// them; in the others the warps that computed a tile store it.
-ISOBIT_HOST_DEVICE constexpr int StoreWarps(int warpgroups, bool pair) {
-  return warpgroups == 2 && pair ? 2 : 0;
-}
-// Warpgroups that multiply, a warp that loads weights, one that loads x, and store warps.
-ISOBIT_HOST_DEVICE constexpr int CtaThreads(int warpgroups, bool pair) {
-  return 128 * warpgroups + 64 + 32 * StoreWarps(warpgroups, pair);
-}
+// Warpgroups that multiply, a warp that loads weights and one that loads x.
+ISOBIT_HOST_DEVICE constexpr int CtaThreads(int warpgroups) { return 128 * warpgroups + 64; }
 
 // Boxes of 64 k that one stage of the ring holds.
 ISOBIT_HOST_DEVICE constexpr int BoxesPerStage(int tile_rows) { return tile_rows <= 96 ? 2 : 1; }
 
 // Shared memory of a CTA, in this order: x boxes of all stages, weight boxes of all stages, staging
-// area, barriers.
+// areas, barriers.
 ISOBIT_HOST_DEVICE constexpr int XBytes(int tile_rows, int tokens, int stages) {
   return stages * BoxesPerStage(tile_rows) * tokens * kBoxRowBytes;
 }
 ISOBIT_HOST_DEVICE constexpr int WeightBytes(int tile_rows, int stages) {
   return stages * BoxesPerStage(tile_rows) * tile_rows * kBoxRowBytes;
 }
-// Bytes from one token's row in the staging area to the next. The 16 bytes more keep the threads of
-// a warp, which write eight rows at once, off each other's banks.
-ISOBIT_HOST_DEVICE constexpr int StagingPitch(int tile_rows) { return 2 * tile_rows + 16; }
-// Rows for all tokens; for 64 where store warps empty it.
-ISOBIT_HOST_DEVICE constexpr int StagingBytes(int tile_rows, int tokens, int warpgroups,
-                                              bool pair) {
-  const int rows = StoreWarps(warpgroups, pair) > 0 ? 64 : (tokens + 15) / 16 * 16;
-  return rows * StagingPitch(tile_rows);
+// Each warp that multiplies has a staging area for its 16 tokens and this many outputs.
+inline constexpr int kWarpTokens = 16;
+ISOBIT_HOST_DEVICE constexpr int StagingOutputs(int tile_rows) {
+  return tile_rows < 128 ? tile_rows : 128;
 }
-// Two for each stage, three for the staging area.
-ISOBIT_HOST_DEVICE constexpr int BarrierBytes(int stages) { return 16 * stages + 24; }
+// Bytes from one token's row to the next. The 16 bytes more keep the threads of a warp, which write
+// eight rows at once, off each other's banks.
+ISOBIT_HOST_DEVICE constexpr int StagingPitch(int tile_rows) {
+  return 2 * StagingOutputs(tile_rows) + 16;
+}
+ISOBIT_HOST_DEVICE constexpr int StagingBytes(int tile_rows) {
+  return kWarpTokens * StagingPitch(tile_rows);
+}
+// For `tokens` tokens: warps that have none need no staging area.
+ISOBIT_HOST_DEVICE constexpr int AllStagingBytes(int tile_rows, int tokens) {
+  return (tokens + kWarpTokens - 1) / kWarpTokens * StagingBytes(tile_rows);
+}
+// Two for each stage.
+ISOBIT_HOST_DEVICE constexpr int BarrierBytes(int stages) { return 16 * stages; }
 
 int SharedBytes(const GemmPlan& plan);
 

@@ -38,12 +38,6 @@ __device__ inline bool ElectOne() {
   return elected != 0;
 }
 
-// A barrier of kThreads threads of the CTA, by number; 0 is __syncthreads.
-template <int kThreads>
-__device__ inline void SyncThreads(int number) {
-  asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(kThreads) : "memory");
-}
-
 // ---- mbarrier
 
 __device__ inline void InitBarrier(uint32_t barrier, uint32_t arrivals) {
