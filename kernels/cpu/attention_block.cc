@@ -1,6 +1,7 @@
 #include "kernels/cpu/attention_block.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "kernels/cpu/rounding_mode.h"
@@ -11,6 +12,13 @@ namespace isobit {
 namespace {
 
 static_assert(CpuKvCache::kKeyGroup == kDotTerms);
+
+// 16 keys or values that nobody may read: finite, and never in need of the exact path.
+constexpr auto kOnes = [] {
+  std::array<Bf16, size_t{kDotTerms} * kMaxHeadDim> ones{};
+  for (Bf16& x : ones) x = kOneBf16;
+  return ones;
+}();
 
 // The exponents of n elements that a kernel could not rule on by its maximum alone.
 ExponentRange ScanExponents(const Bf16* x, int64_t n) {
@@ -98,27 +106,31 @@ void AttentionBlocks::RunBlock(int64_t block_begin, const AttentionRows& state) 
   AddValues(block_begin, state);
 }
 
+AttentionBlocks::Readable AttentionBlocks::ReadableKeys(int64_t group_begin) const {
+  const int64_t group_end = group_begin + kDotTerms - 1;
+  if (group_begin > last_readable_ || group_end < first_readable_) return Readable::kNone;
+  const bool all = first_readable_ <= group_begin && group_end <= last_readable_;
+  return all ? Readable::kAll : Readable::kSome;
+}
+
 void AttentionBlocks::LocateKeys(int64_t block_begin) {
   const int page_tokens = job_->cache.shape().page_tokens;
   const int64_t group_elements = int64_t{kDotTerms} * head_dim_;
   Bf16* copy = key_copy_.Grow(kBlockSteps * group_elements);
   for (int g = 0; g < kBlockSteps; ++g, copy += group_elements) {
     const int64_t begin = block_begin + g * kDotTerms;
-    const int64_t end = begin + kDotTerms - 1;
-    if (begin > last_readable_ || end < first_readable_) {
-      std::fill(copy, copy + group_elements, kOneBf16);
-      keys_[g] = copy;
+    const Readable readable = ReadableKeys(begin);
+    if (readable == Readable::kNone) {
+      keys_[g] = kOnes.data();
       continue;
     }
     keys_[g] = job_->cache.KeyGroup(job_->op.layer, PageOf(begin), tile_.kv_head,
                                     static_cast<int>(begin % page_tokens) / kDotTerms);
-    if (first_readable_ <= begin && end <= last_readable_) continue;
+    if (readable == Readable::kAll) continue;
     std::copy(keys_[g], keys_[g] + group_elements, copy);
-    for (int64_t key = begin; key <= end; ++key) {
-      if (first_readable_ <= key && key <= last_readable_) continue;
-      for (int d = 0; d < head_dim_; ++d) {
-        copy[CpuKvCache::KeyOffset(static_cast<int>(key - begin), d)] = kOneBf16;
-      }
+    for (int key = 0; key < kDotTerms; ++key) {
+      if (first_readable_ <= begin + key && begin + key <= last_readable_) continue;
+      for (int d = 0; d < head_dim_; ++d) copy[CpuKvCache::KeyOffset(key, d)] = kOneBf16;
     }
     keys_[g] = copy;
   }
@@ -127,26 +139,28 @@ void AttentionBlocks::LocateKeys(int64_t block_begin) {
 void AttentionBlocks::LocateValues(int64_t block_begin) {
   const int page_tokens = job_->cache.shape().page_tokens;
   const int padded = PaddedHeadDim(head_dim_);
-  // Rows narrower than the kernel's are copied; so are rows of a block at an end.
-  const bool whole = padded == head_dim_ && first_readable_ <= block_begin &&
-                     block_begin + kBlockKeys - 1 <= last_readable_;
-  value_stride_ = padded;
-  Bf16* copy = value_copy_.Grow(int64_t{kBlockKeys} * padded);
-  for (int g = 0; g < kBlockSteps; ++g) {
+  const int64_t group_elements = int64_t{kDotTerms} * padded;
+  Bf16* copy = value_copy_.Grow(kBlockSteps * group_elements);
+  for (int g = 0; g < kBlockSteps; ++g, copy += group_elements) {
     const int64_t begin = block_begin + g * kDotTerms;
-    if (whole) {
-      values_[g] = job_->cache.Values(job_->op.layer, PageOf(begin), tile_.kv_head) +
-                   begin % page_tokens * head_dim_;
+    const Readable readable = ReadableKeys(begin);
+    if (readable == Readable::kNone) {
+      values_[g] = kOnes.data();
       continue;
     }
-    values_[g] = copy;
-    for (int64_t key = begin; key < begin + kDotTerms; ++key, copy += padded) {
-      std::fill(copy, copy + padded, kOneBf16);
-      if (key < first_readable_ || key > last_readable_) continue;
-      const Bf16* value = job_->cache.Values(job_->op.layer, PageOf(key), tile_.kv_head) +
-                          key % page_tokens * head_dim_;
-      std::copy(value, value + head_dim_, copy);
+    const Bf16* values = job_->cache.Values(job_->op.layer, PageOf(begin), tile_.kv_head) +
+                         begin % page_tokens * head_dim_;
+    if (readable == Readable::kAll && padded == head_dim_) {
+      values_[g] = values;
+      continue;
     }
+    // The kernel reads rows of `padded` elements.
+    std::fill(copy, copy + group_elements, kOneBf16);
+    for (int key = 0; key < kDotTerms; ++key) {
+      if (begin + key < first_readable_ || begin + key > last_readable_) continue;
+      std::copy(values + key * head_dim_, values + (key + 1) * head_dim_, copy + key * padded);
+    }
+    values_[g] = copy;
   }
 }
 
@@ -191,7 +205,7 @@ void AttentionBlocks::AddValues(int64_t block_begin, const AttentionRows& state)
   block.p = p_;
   block.kinds = p_kinds_;
   std::copy(values_, values_ + kBlockSteps, block.values);
-  block.stride = value_stride_;
+  block.stride = PaddedHeadDim(head_dim_);
   block.state = state;
   ValueCheck check;
   {
@@ -207,7 +221,7 @@ void AttentionBlocks::AddValues(int64_t block_begin, const AttentionRows& state)
             ExponentsAreSafe(p, v, last_readable_ + 1);
   if (ok && check.o.min_exponent < RequiredExponent(p, v)) {
     v = {};
-    for (const Bf16* group : values_) v.Include(ScanExponents(group, kDotTerms * value_stride_));
+    for (const Bf16* group : values_) v.Include(ScanExponents(group, kDotTerms * block.stride));
     ok = check.o.min_exponent >= RequiredExponent(p, v);
   }
   for (int row = 0; row < state.rows; ++row) {
@@ -237,6 +251,7 @@ void AttentionBlocks::AddRowLiterally(int row, const AttentionRows& state) {
   if (visible_[row].last < visible_[row].first) return;
   literal_ = true;
   float* o = state.o + int64_t{row} * state.padded_head_dim;
+  const int64_t stride = PaddedHeadDim(head_dim_);
   for (int s = 0; s < kBlockSteps; ++s) {
     Bf16 p[kDotTerms];
     for (int j = 0; j < kDotTerms; ++j) {
@@ -249,7 +264,7 @@ void AttentionBlocks::AddRowLiterally(int row, const AttentionRows& state) {
       for (int j = 0; j < kDotTerms; ++j) {
         const int key = s * kDotTerms + j;
         if (visible_[row].first <= key && key <= visible_[row].last) {
-          column[j] = values_[s][j * value_stride_ + d];
+          column[j] = values_[s][j * stride + d];
         }
       }
       float& sum = o[DimensionPlace(d)];

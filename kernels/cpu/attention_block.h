@@ -68,6 +68,9 @@ class AttentionBlocks {
  private:
   int64_t Position(int row) const;
   int32_t PageOf(int64_t position) const;
+  // How many of the 16 keys from group_begin on some row sees.
+  enum class Readable { kNone, kSome, kAll };
+  Readable ReadableKeys(int64_t group_begin) const;
   // Points keys and values of the block at the cache, or at copies with ones for what no row sees.
   void LocateKeys(int64_t block_begin);
   void LocateValues(int64_t block_begin);
@@ -90,8 +93,7 @@ class AttentionBlocks {
   ExponentRange q_exponents_[kAttentionRows];
   GrowingArray<Bf16> key_copy_, value_copy_;
   const Bf16* keys_[kBlockSteps];
-  const Bf16* values_[kBlockSteps];
-  int64_t value_stride_ = 0;
+  const Bf16* values_[kBlockSteps];  // rows of PaddedHeadDim(head_dim_)
   VisibleKeys visible_[kAttentionRows];
   alignas(64) float scores_[kAttentionRows * kBlockKeys];
   ActivationStep p_[kAttentionRows * kBlockSteps];

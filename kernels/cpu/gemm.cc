@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels/cpu/activation_step.h"
@@ -183,13 +184,30 @@ void RunTile(const GemmJob& job, const GemmScratch& scratch, RowRange pass, int6
   CountTile(job, exact);
 }
 
+// Rows of a tile, chosen so that the last thread is done as early as possible: high tiles unpack
+// weights for more rows, which costs about as much as one row, low ones share out evenly.
+int64_t TileHeight(int64_t rows, int64_t pairs, int threads) {
+  constexpr int64_t kLowest = 4;
+  int64_t best = kTileRows;
+  int64_t best_cost = std::numeric_limits<int64_t>::max();
+  for (int64_t blocks = CeilDiv(rows, kTileRows); blocks <= CeilDiv(rows, kLowest); ++blocks) {
+    const int64_t height = CeilDiv(rows, blocks);
+    const int64_t cost = CeilDiv(blocks * pairs, threads) * (height + 1);
+    if (cost >= best_cost) continue;
+    best = height;
+    best_cost = cost;
+  }
+  return best;
+}
+
 void RunRows(const GemmJob& job, RowRange pass, GemmScratch& scratch) {
   PrepareRows(job, pass, scratch);
   const int64_t rows = pass.end - pass.begin;
   const int64_t pairs = CeilDiv(job.weight.panels(), 2);
-  job.context.pool.ParallelFor(CeilDiv(rows, kTileRows) * pairs, [&](int64_t task, int worker) {
-    const int64_t first = task / pairs * kTileRows;
-    const int count = static_cast<int>(std::min<int64_t>(kTileRows, rows - first));
+  const int64_t height = TileHeight(rows, pairs, job.context.pool.threads());
+  job.context.pool.ParallelFor(CeilDiv(rows, height) * pairs, [&](int64_t task, int worker) {
+    const int64_t first = task / pairs * height;
+    const int count = static_cast<int>(std::min(height, rows - first));
     RunTile(job, scratch, pass, first, count, task % pairs,
             scratch.worker[static_cast<size_t>(worker)]);
   });
