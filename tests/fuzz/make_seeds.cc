@@ -39,6 +39,26 @@ GgufBuilder ToyFile() {
   return b.Ints("tokenizer.ggml.token_type", kinds);
 }
 
+// Requests and receipts: every field once.
+void WriteRequests(Seeds seeds) {
+  const std::string sampling =
+      R"("max_tokens":8,"min_tokens":1,"temperature":0.5,"top_k":4,"top_p":0.9,"min_p":0.1,)"
+      R"("seed":7,"n":2,"presence_penalty":0.5,"frequency_penalty":-1,"repetition_penalty":1.5,)"
+      R"("logit_bias":{"5":-2.5},"stop":["\n"],"stop_token_ids":[2],"ignore_eos":true,)"
+      R"("logprobs":3,"prompt_logprobs":0,"logprobs_mode":"processed")";
+  seeds.Add(R"({"id":"a","prompt":"x","seed":null,"stop":"y"})");
+  seeds.Add(R"({"id":"a","prompt_token_ids":[1,2],)" + sampling + "}");
+  seeds.Add(R"({"id":"a","messages":[{"role":"user","content":"\u00e9"}]})");
+  const std::string digest(32, '0');
+  seeds.Add(R"({"format":"isobit receipt","version":1,"build":"b","contract":1,"model":{"name":)"
+            R"("m","digest":")" +
+            digest + R"("},"id":"a","digest":")" + digest + R"(","sampling":{)" + sampling +
+            R"(},"prompt_token_ids":[1,2],"prompt_logprobs":[null,-0.5],"choices":[{"index":0,)"
+            R"("finish_reason":"length","text":"t","token_ids":[3,4],"logprobs":[-0.25,null],)"
+            R"("digest":")" +
+            digest + "\"}]}");
+}
+
 void WriteAll(const std::filesystem::path& root) {
   Seeds gguf(root, "gguf");
   gguf.Add(GgufBuilder().Build());
@@ -66,6 +86,8 @@ void WriteAll(const std::filesystem::path& root) {
   chat.Add(
       "{% if not (1 < n <= 7) or 'a' in 'abc' %}a{% elif n %}b{% else %}{{ raise_exception('x') "
       "}}{% endif %}");
+
+  WriteRequests(Seeds(root, "request"));
 
   Seeds widen(root, "widen");
   for (const int type : {0, 1, 2, 3, 8, 14, 30}) {
