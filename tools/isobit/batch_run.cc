@@ -114,22 +114,22 @@ void BatchRun::Accept(Line line) {
   pending.bytes = line.bytes;
   pending_bytes_ += line.bytes;
 
-  absl::Status unreadable;
+  absl::Status refused;
   if (line.too_long) {
-    unreadable = absl::InvalidArgumentError(absl::StrCat(
+    refused = absl::InvalidArgumentError(absl::StrCat(
         "a request must be at most ", kMaxRequestBytes, " bytes long, got ", line.bytes));
   } else {
     ParsedRequest parsed = ParseRequest(line.text);
     pending.id = std::move(parsed.id);
-    if (parsed.request.ok()) {
-      const absl::Status refused = Submit(*std::move(parsed.request), pending);
-      if (!refused.ok()) pending.result = refused;
-      return;
-    }
-    unreadable = parsed.request.status();
+    refused =
+        parsed.request.ok() ? Submit(*std::move(parsed.request), pending) : parsed.request.status();
   }
-  pending.result = absl::Status(unreadable.code(),
-                                absl::StrCat("line ", line.number, ": ", unreadable.message()));
+  if (refused.ok()) return;
+  // Without an id the line's number is all that tells errors apart.
+  pending.result = pending.id.has_value()
+                       ? refused
+                       : absl::Status(refused.code(),
+                                      absl::StrCat("line ", line.number, ": ", refused.message()));
 }
 
 absl::Status BatchRun::Submit(Request request, Pending& pending) {

@@ -72,7 +72,7 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->capture_default_str()
       ->group("Model and device");
   command
-      .add_option("--threads", options.cpu.threads,
+      .add_option("-t,--threads", options.cpu.threads,
                   "Threads of the CPU backend (0: one a core); no bit depends on it")
       ->check(CLI::Range(0, 1024))
       ->group("Model and device");

@@ -17,7 +17,8 @@ void AddSamplingOptions(CLI::App& command, SamplingOptions& options) {
   command.add_option("--min-tokens", p.min_tokens, "No end before this many tokens")
       ->capture_default_str()
       ->group(group);
-  command.add_option("-t,--temperature", p.temperature, "0: greedy, always the most likely token")
+  command
+      .add_option("--temperature,--temp", p.temperature, "0: greedy, always the most likely token")
       ->capture_default_str()
       ->group(group);
   command.add_option("--top-k", p.top_k, "Draw from the k most likely tokens (0: off)")

@@ -127,7 +127,7 @@ TEST_F(TinyCommand, WhatCanNotBeUsedIsThree) {
 // ---- run
 
 TEST_F(TinyCommand, RunStreamsWhatBatchAnswers) {
-  const ProcessResult run = Run("run", {"-p", "Hello", "-n", "20", "-t", "0", "--ignore-eos"});
+  const ProcessResult run = Run("run", {"-p", "Hello", "-n", "20", "--temp", "0", "--ignore-eos"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const json answer =
       Batch(R"({"id":"a","prompt":"Hello","max_tokens":20,"temperature":0,"ignore_eos":true})")
@@ -184,7 +184,7 @@ TEST_F(TinyCommand, RunTakesEverySamplingOption) {
 }
 
 TEST_F(TinyCommand, RunReadsAFileOrStdin) {
-  const Arguments rest = {"-n", "4", "-t", "0"};
+  const Arguments rest = {"-n", "4", "--temp", "0"};
   const auto with = [&rest](Arguments first) {
     first.insert(first.end(), rest.begin(), rest.end());
     return first;
@@ -207,7 +207,7 @@ TEST_F(TinyCommand, ASeedThatIsDrawnIsSaid) {
 }
 
 TEST_F(TinyCommand, ChatIsTheTemplatesPrompt) {
-  const Arguments options = {"-n", "6", "-t", "0"};
+  const Arguments options = {"-n", "6", "--temp", "0"};
   Arguments chat = {"--chat", "--system", "Be brief.", "-p", "hi"};
   chat.insert(chat.end(), options.begin(), options.end());
   const ProcessResult run = Run("run", chat);
@@ -220,7 +220,7 @@ TEST_F(TinyCommand, ChatIsTheTemplatesPrompt) {
 
 TEST_F(TinyCommand, AConversationKeepsItsHistory) {
   const ProcessResult run =
-      Run("run", {"--chat", "-n", "5", "-t", "0", "--ignore-eos"}, "hi\n\nand then?\n");
+      Run("run", {"--chat", "-n", "5", "--temp", "0", "--ignore-eos"}, "hi\n\nand then?\n");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   json first = json::parse(
       R"({"id":"a","messages":[{"role":"user","content":"hi"}],"max_tokens":5,"temperature":0,)"
@@ -237,8 +237,8 @@ TEST_F(TinyCommand, AConversationKeepsItsHistory) {
 }
 
 TEST_F(TinyCommand, CtrlCEndsARunCleanly) {
-  Process run(folder_, CommandLine("run", {"-p", "Hello", "-n", "4000", "-t", "0", "--ignore-eos",
-                                           "--receipt", folder_.Path("receipt")}));
+  Process run(folder_, CommandLine("run", {"-p", "Hello", "-n", "4000", "--temp", "0",
+                                           "--ignore-eos", "--receipt", folder_.Path("receipt")}));
   ASSERT_TRUE(run.WaitForOutput([](const std::string& out) { return !out.empty(); }));
   run.Signal(SIGINT);
   const ProcessResult result = run.Wait();
@@ -265,10 +265,11 @@ TEST_F(TinyCommand, OutputThatCanNotBeWritten) {
 
 TEST_F(TinyCommand, AClosedPipeIsNoSignal) {
   const ProcessResult result = RunProcess(
-      folder_, {"/bin/bash", "-c",
-                "\"$0\" run -m \"$1\" -p Hello -n 4000 -t 1 --ignore-eos | head -c 1 >/dev/null; "
-                "exit ${PIPESTATUS[0]}",
-                IsobitPath(), model_});
+      folder_,
+      {"/bin/bash", "-c",
+       "\"$0\" run -m \"$1\" -p Hello -n 4000 --temp 1 --ignore-eos | head -c 1 >/dev/null; "
+       "exit ${PIPESTATUS[0]}",
+       IsobitPath(), model_});
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_THAT(result.err, HasSubstr("Broken pipe"));
 }
@@ -297,9 +298,10 @@ TEST_F(TinyCommand, ReplayGivesTheSameBits) {
 
 TEST_F(TinyCommand, ReplayNamesTheFirstDifference) {
   const std::string receipt = folder_.Path("receipt.json");
-  ASSERT_EQ(Run("run", {"-p", "Hello", "-n", "8", "-t", "0", "--ignore-eos", "--receipt", receipt})
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      Run("run", {"-p", "Hello", "-n", "8", "--temp", "0", "--ignore-eos", "--receipt", receipt})
+          .exit_code,
+      0);
   json changed = json::parse(TempFolder::Read(receipt));
   changed["choices"][0]["logprobs"][3] = -0.015625;
   const std::string other = folder_.Write("other.json", changed.dump());

@@ -36,7 +36,8 @@ TEST_F(RealModelCommand, TwentyRestartsGiveOneDigest) {
 // Few tokens: the reference takes half a second for each.
 TEST_F(RealModelCommand, AReceiptOfOneDeviceReplaysOnAnother) {
   const std::string receipt = folder_.Path("receipt.json");
-  const ProcessResult run = Run("run", {"-p", "Hello", "-n", "2", "-t", "0", "--receipt", receipt});
+  const ProcessResult run =
+      Run("run", {"-p", "Hello", "-n", "2", "--temp", "0", "--receipt", receipt});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const ProcessResult replay =
       Run("replay", {receipt, "--device", "reference", "--max-model-len", "64"});
