@@ -60,8 +60,12 @@ struct AttentionSweep {
   int kv_heads = 0;
   int head_dim = 0;
   int page_tokens = 32;
-  int64_t max_context = 200;
+  int64_t sequences = 24;
+  int64_t max_context = 200;  // length of the first; others are shorter
   int window = 0;
+  // Keys that grow with their position along one direction: for a query with it scores rise, so
+  // that the running maximum moves in every block; for one against it they fall.
+  bool rising_keys = false;
 };
 absl::StatusOr<CheckRow> SweepAttention(Backend& backend, const AttentionSweep& attention,
                                         const SweepOptions& options);

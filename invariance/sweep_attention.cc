@@ -16,7 +16,6 @@
 namespace isobit {
 namespace {
 
-constexpr int64_t kSequences = 24;
 constexpr int kLayers = 2, kLayer = 1;
 constexpr int32_t kNoPage = -1;
 
@@ -69,7 +68,7 @@ class AttentionSweeper {
   };
 
   absl::Status Prepare() {
-    for (int64_t s = 0; s < kSequences; ++s) {
+    for (int64_t s = 0; s < shape_.sequences; ++s) {
       // Every length near the end of a page and of a block of keys comes up sooner or later; the
       // first is the longest.
       length_.push_back(s == 0 ? shape_.max_context : 1 + random_.Below(shape_.max_context));
@@ -77,6 +76,7 @@ class AttentionSweeper {
       qkv_.push_back(s % 8 == 7 ? WildRows(random_, length_.back(), qkv_width_)
                                 : RandomRows(random_, length_.back(), qkv_width_));
       if (s % 2 == 0) MakeCancelling(length_.back(), qkv_.back());
+      if (shape_.rising_keys) MakeRising(length_.back(), qkv_.back());
     }
     std::vector<float> cos, sin;
     for (int64_t i = 0; i < shape_.max_context * RotaryDim() / 2; ++i) {
@@ -116,6 +116,16 @@ class AttentionSweeper {
           if (i % shape_.head_dim < RotaryDim()) key = Bf16{0};
           value = RoundToBf16(256 * ToFloat(value));
         }
+      }
+    }
+  }
+
+  void MakeRising(int64_t length, std::vector<Bf16>& qkv) const {
+    const int64_t kv_width = int64_t{shape_.kv_heads} * shape_.head_dim;
+    for (int64_t p = 0; p < length; ++p) {
+      Bf16* const keys = qkv.data() + p * qkv_width_ + q_width_;
+      for (int64_t i = 0; i < kv_width; ++i) {
+        if (i % shape_.head_dim >= RotaryDim()) keys[i] = RoundToBf16(8.0f * static_cast<float>(p));
       }
     }
   }
@@ -238,12 +248,12 @@ class AttentionSweeper {
 
   // One sequence after the other is written as a whole; then every row attends alone.
   absl::Status RunAlone() {
-    for (int64_t s = 0; s < kSequences; ++s) {
+    for (int64_t s = 0; s < shape_.sequences; ++s) {
       auto q = Write(std::vector<Chunk>{{s, 0, length_[static_cast<size_t>(s)]}}, first_);
       if (!q.ok()) return q.status();
       queries_.push_back(*std::move(q));
     }
-    for (int64_t s = 0; s < kSequences; ++s) {
+    for (int64_t s = 0; s < shape_.sequences; ++s) {
       std::vector<Bf16>& rows = alone_.emplace_back();
       for (int64_t p = 0; p < length_[static_cast<size_t>(s)]; ++p) {
         auto row = Attend(std::vector<Chunk>{{s, p, p + 1}}, first_);
@@ -256,10 +266,10 @@ class AttentionSweeper {
 
   // The same keys to other pages, in random chunks of several sequences at once.
   absl::Status WriteInChunks() {
-    std::vector<int64_t> written(kSequences, 0);
+    std::vector<int64_t> written(length_.size(), 0);
     while (true) {
       std::vector<Chunk> chunks;
-      for (int64_t s = 0; s < kSequences; ++s) {
+      for (int64_t s = 0; s < shape_.sequences; ++s) {
         int64_t& begin = written[static_cast<size_t>(s)];
         const int64_t left = length_[static_cast<size_t>(s)] - begin;
         if (left == 0 || random_.Below(3) == 0) continue;
@@ -280,7 +290,7 @@ class AttentionSweeper {
 
   // Chunks of distinct sequences in random order, `rows` rows together: half of them decode.
   std::vector<Chunk> DrawChunks(int64_t rows) {
-    std::vector<int64_t> order(kSequences);
+    std::vector<int64_t> order(length_.size());
     std::iota(order.begin(), order.end(), 0);
     Shuffle(random_, order);
     std::vector<Chunk> chunks;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "invariance/random.h"
 #include "kernels/backends.h"
+#include "kernels/cpu/instructions.h"
 
 namespace isobit {
 
@@ -14,6 +15,14 @@ std::unique_ptr<Backend> MakeBackend(const std::string& name) {
   auto backend = CreateCpuBackend({.threads = 2, .instructions = instructions});
   EXPECT_TRUE(backend.ok()) << backend.status();
   return *std::move(backend);
+}
+
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names = {"reference"};
+  for (const InstructionSet& set : AvailableInstructionSets()) {
+    names.push_back(absl::StrCat("cpu ", set.name));
+  }
+  return names;
 }
 
 std::unique_ptr<Model> LoadTiny(const TinyModelOptions& tiny, const std::string& backend) {

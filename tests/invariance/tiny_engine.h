@@ -19,6 +19,9 @@ namespace isobit {
 // "reference", or the CPU backend with 2 threads: "cpu", "cpu avx2", "cpu sse4", "cpu scalar".
 std::unique_ptr<Backend> MakeBackend(const std::string& name);
 
+// "reference", and the CPU backend with every instruction set that this machine has.
+std::vector<std::string> BackendNames();
+
 std::unique_ptr<Model> LoadTiny(const TinyModelOptions& tiny = {},
                                 const std::string& backend = "cpu");
 std::unique_ptr<EngineCore> MakeCore(const EngineOptions& options = {},
