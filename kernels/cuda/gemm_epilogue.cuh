@@ -8,13 +8,19 @@
 // rows; a tile with more columns than fit goes in parts. The residual comes the same way: it lies
 // there before the result is added. fp32 results go to memory directly.
 //
+// A kernel for many tiles hands rows to the copy engine and goes on with the next tile while they
+// are on their way (kAsync): all CTAs finish tiles at about the same time, and memory can't take
+// all they have at once.
+//
 // A thread owns two tokens, g and g + 8 of its warp's 16 (g = lane / 4), and of each four
 // neighbouring outputs a group of panels (packed_layout.h): a quad.
 
 #include "kernels/cuda/gemm_params.h"
 #include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/silu_gate.cuh"
+#include "kernels/cuda/sm90/async_proxy.h"
 #include "kernels/cuda/sm90/convert.h"
+#include "kernels/cuda/sm90/copy.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/numerics/host_device.h"
 
@@ -38,7 +44,7 @@ struct OutputTile {
   }
 };
 
-template <int kTileRows>
+template <int kTileRows, bool kAsync>
 class Epilogue {
  public:
   using Accumulators = float[kTileRows / 2];
@@ -48,7 +54,11 @@ class Epilogue {
       : p_(p), staging_(staging), lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   // Before the product: what can be loaded early.
-  __device__ void Prepare(const OutputTile& tile) { LoadResidual(tile, 0); }
+  __device__ void Prepare(const OutputTile& tile) {
+    if (p_.residual == nullptr) return;
+    WaitForStaging();
+    LoadResidual(tile, 0);
+  }
 
   __device__ void Store(const OutputTile& tile, const Accumulators& d) {
     switch (p_.epilogue) {
@@ -59,10 +69,16 @@ class Epilogue {
         StorePart<0>(tile, d);
         return;
       case Gemm::Epilogue::kSiluGate:
+        WaitForStaging();
         StageSiluGate(tile, d);
         Drain(tile, 0, kTileRows / 2);
         return;
     }
+  }
+
+  // After the last tile.
+  __device__ void Finish() const {
+    if (kAsync) sm90::WaitBulkStores();
   }
 
  private:
@@ -80,7 +96,8 @@ class Epilogue {
   template <int kPart>
   __device__ void StorePart(const OutputTile& tile, const Accumulators& d) {
     constexpr int kFirstGroup = kPart * kPartGroups;
-    if (kPart > 0) LoadResidual(tile, kFirstGroup * kGroupOutputs);
+    if (kPart > 0 || p_.residual == nullptr) WaitForStaging();
+    if (kPart > 0 && p_.residual != nullptr) LoadResidual(tile, kFirstGroup * kGroupOutputs);
     StageBf16<kFirstGroup>(tile, d);
     Drain(tile, kFirstGroup * kGroupOutputs, kPartOutputs);
     if constexpr (kPart + 1 < kParts) StorePart<kPart + 1>(tile, d);
@@ -106,7 +123,6 @@ class Epilogue {
   }
 
   __device__ void LoadResidual(const OutputTile& tile, int first) {
-    if (p_.residual == nullptr) return;
     ForEachChunk(tile, first, kPartOutputs, [&](uint8_t* staged, int64_t at, int exist) {
       uint4 chunk = {};
       if (p_.vectors) {
@@ -124,6 +140,10 @@ class Epilogue {
   }
 
   __device__ void Drain(const OutputTile& tile, int first, int count) {
+    if (kAsync && p_.vectors) {
+      DrainAsync(tile, first, count);
+      return;
+    }
     __syncwarp();
     ForEachChunk(tile, first, count, [&](uint8_t* staged, int64_t at, int exist) {
       const uint4 chunk = *reinterpret_cast<const uint4*>(staged);
@@ -137,6 +157,26 @@ class Epilogue {
         if (i < exist) p_.out_bf16[at + i] = elements[i];
       }
     });
+    __syncwarp();
+  }
+
+  // A lane a row.
+  __device__ void DrainAsync(const OutputTile& tile, int first, int count) {
+    sm90::FenceAsyncProxy();
+    __syncwarp();
+    const int exist = min(tile.outputs - first, count);
+    if (lane_ < tile.tokens && exist > 0) {
+      Bf16* to = p_.out_bf16 + (tile.first_token + lane_) * p_.outputs + tile.first_output + first;
+      const auto from = static_cast<uint32_t>(__cvta_generic_to_shared(staging_ + lane_ * kPitch));
+      sm90::BulkStore(to, from, exist * sizeof(Bf16));
+    }
+    sm90::CommitBulkStores();
+  }
+
+  // Until stores of this warp have left the staging area.
+  __device__ void WaitForStaging() const {
+    if (!kAsync) return;
+    sm90::WaitBulkStoresRead();
     __syncwarp();
   }
 
