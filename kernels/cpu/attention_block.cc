@@ -20,6 +20,12 @@ constexpr auto kOnes = [] {
   return ones;
 }();
 
+// Sums with larger exponent fields than this, which only literal rows reach, could leave fp32's
+// range inside the kernels, in which an unscaled sum is 2^6 times its exponent.
+constexpr int kMaxSumExponent = kNonFiniteExponent - 1 - 8;
+
+int ExponentField(float x) { return static_cast<int>(FloatBits(x) >> 23 & 0xff); }
+
 // The exponents of n elements that a kernel could not rule on by its maximum alone.
 ExponentRange ScanExponents(const Bf16* x, int64_t n) {
   ExponentRange range;
@@ -86,6 +92,7 @@ void AttentionBlocks::Start(const AttentionJob& job, const AttentionTile& tile) 
 
 void AttentionBlocks::RunSplit(int64_t split, const AttentionRows& state) {
   std::fill(state.empty, state.empty + state.rows, true);
+  std::fill(large_, large_ + state.rows, false);
   literal_ = false;
   const int64_t begin = std::max(split * kSplitKeys, first_readable_ / kBlockKeys * kBlockKeys);
   const int64_t end = std::min((split + 1) * kSplitKeys, last_readable_ + 1);
@@ -225,7 +232,7 @@ void AttentionBlocks::AddValues(int64_t block_begin, const AttentionRows& state)
     ok = check.o.min_exponent >= RequiredExponent(p, v);
   }
   for (int row = 0; row < state.rows; ++row) {
-    if (ok && p_exponents_[row].finite()) continue;
+    if (ok && p_exponents_[row].finite() && !large_[row]) continue;
     const int64_t offset = int64_t{row} * state.padded_head_dim;
     std::copy(before.o + offset, before.o + offset + state.padded_head_dim, state.o + offset);
     state.l[row] = before.l[row];
@@ -271,6 +278,11 @@ void AttentionBlocks::AddRowLiterally(int row, const AttentionRows& state) {
       sum = Dot16(sum, p, column);
     }
   }
+  int largest = ExponentField(state.l[row]);
+  for (int d = 0; d < head_dim_; ++d) {
+    largest = std::max(largest, ExponentField(o[DimensionPlace(d)]));
+  }
+  large_[row] = largest > kMaxSumExponent;
 }
 
 }  // namespace isobit

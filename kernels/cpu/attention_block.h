@@ -99,6 +99,8 @@ class AttentionBlocks {
   ActivationStep p_[kAttentionRows * kBlockSteps];
   StepKind p_kinds_[kAttentionRows * kBlockSteps];
   ExponentRange p_exponents_[kAttentionRows];
+  // The row's sums in this split are too large for the kernels: it stays literal.
+  bool large_[kAttentionRows];
   AttentionRowsBuffer before_;
 };
 
