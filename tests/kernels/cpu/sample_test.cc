@@ -150,7 +150,7 @@ TEST_F(SampleAgainstReferenceTest, WideFilters) {
        {std::tuple(0, 0.9, 0.0), std::tuple(0, 0.01, 0.0), std::tuple(3000, 1.0, 0.0),
         std::tuple(3000, 0.5, 0.0), std::tuple(0, 1.0, 0.3), std::tuple(5000, 0.9, 0.15),
         // A top_p of what min_p leaves, which is not known before min_p is decided.
-        std::tuple(0, 0.02, 0.3)}) {
+        std::tuple(0, 0.005, 0.3)}) {
     row.top_k = top_k;
     row.top_p_q32 = ProbabilityQ32(top_p);
     row.min_p_q32 = ProbabilityQ32(min_p);
