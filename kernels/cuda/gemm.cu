@@ -87,6 +87,8 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
   p.rows = op.rows;
   p.outputs = op.epilogue == Gemm::Epilogue::kSiluGate ? layout.rows / 2 : layout.rows;
   p.vectors = AllowsVectors(op, p.outputs);
+  // With one tile a unit, or few tokens, waiting for the copy engine costs more than it saves.
+  p.async_stores = p.vectors && plan.kernel.warpgroups > 1 && p.tiles > plan.units;
   p.bias = op.bias;
   p.residual = op.residual;
   p.out_bf16 = op.out_bf16;

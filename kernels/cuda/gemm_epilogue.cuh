@@ -8,9 +8,9 @@
 // rows; a tile with more columns than fit goes in parts. The residual comes the same way: it lies
 // there before the result is added. fp32 results go to memory directly.
 //
-// A kernel for many tiles hands rows to the copy engine and goes on with the next tile while they
-// are on their way (kAsync): all CTAs finish tiles at about the same time, and memory can't take
-// all they have at once.
+// Launches of many large tiles (GemmParams::async_stores) hand rows to the copy engine and go on
+// with the next tile while these are on their way: all CTAs finish tiles at about the same time,
+// and memory can't take all they have at once.
 //
 // A thread owns two tokens, g and g + 8 of its warp's 16 (g = lane / 4), and of each four
 // neighbouring outputs a group of panels (packed_layout.h): a quad.
@@ -44,7 +44,7 @@ struct OutputTile {
   }
 };
 
-template <int kTileRows, bool kAsync>
+template <int kTileRows>
 class Epilogue {
  public:
   using Accumulators = float[kTileRows / 2];
@@ -78,7 +78,7 @@ class Epilogue {
 
   // After the last tile.
   __device__ void Finish() const {
-    if (kAsync) sm90::WaitBulkStores();
+    if (p_.async_stores) sm90::WaitBulkStores();
   }
 
  private:
@@ -140,7 +140,7 @@ class Epilogue {
   }
 
   __device__ void Drain(const OutputTile& tile, int first, int count) {
-    if (kAsync && p_.vectors) {
+    if (p_.async_stores) {
       DrainAsync(tile, first, count);
       return;
     }
@@ -175,7 +175,7 @@ class Epilogue {
 
   // Until stores of this warp have left the staging area.
   __device__ void WaitForStaging() const {
-    if (!kAsync) return;
+    if (!p_.async_stores) return;
     sm90::WaitBulkStoresRead();
     __syncwarp();
   }

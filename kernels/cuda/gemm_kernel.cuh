@@ -40,8 +40,6 @@ struct GemmConfig {
   static constexpr int kThreads = CtaThreads(kWarpgroups);
   // Steps of a stage before the previous slot is given back.
   static constexpr int kLeadSteps = 2 * kBoxes;
-  // Wide pairs are for many tiles. With few, waiting for the copy engine costs more than it saves.
-  static constexpr bool kAsyncStores = kWarpgroups == 2 && kPair;
   // Every warp of a warpgroup gives a slot back by itself, to both CTAs of a pair.
   static constexpr int kReleases = 4 * kWarpgroups * (kPair ? 2 : 1);
 };
@@ -314,7 +312,7 @@ __device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* 
                         uint32_t rank) {
   sm90::WaitForPriorKernels();
   Consumer<Config> consumer(ring, warp / 4);
-  Epilogue<Config::kTileRows, Config::kAsyncStores> epilogue(
+  Epilogue<Config::kTileRows> epilogue(
       p, shared + ring.staging_offset + warp * StagingBytes(Config::kTileRows));
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
     const GemmTile tile = Schedule<Config>::At(p, index);
