@@ -1,0 +1,395 @@
+// Rules that a compiler does not know and a reviewer may miss: nothing that decides bits may use
+// fast math, float atomics, a clock, chance or the order of a hash map. And how files are named and
+// how long they may be.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace isobit {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::IsEmpty;
+
+// ---- Rules
+
+struct Exception {
+  std::string file;
+  std::string in_line;  // part of the line
+  std::string why;
+};
+
+struct Rule {
+  std::string name;
+  std::string needle;   // a line without it is not looked at: regular expressions are slow
+  std::string pattern;  // of a line of code, comments taken out
+  std::vector<Exception> exceptions;
+};
+
+// For sources of kernels/ and runtime/.
+const std::vector<Rule>& CodeRules() {
+  static const std::vector<Rule> rules = {
+      {"float atomic", "atomic", R"(std::atomic(_ref)?<\s*(float|double)\b)", {}},
+      // The addends of integer counts; anything else has to be named here.
+      {"float atomic",
+       "atomicAdd",
+       R"(^(?!.*(,\s*-?\d+u?l*\)|Counter\{)).*atomicAdd\()",
+       {{"kernels/cuda/softmax_row.cuh", "histogram", "counts are integers"}}},
+      {"float atomic",
+       "add",
+       R"(\b(red|atom|multimem)\.[\w.:]*add[\w.:]*\.(bf16|f16|f32|f64))",
+       {}},
+      {"fast math",
+       "__",
+       R"(__(expf?|exp10f|logf?|log2f|log10f|powf|sinf|cosf|tanf|fdividef)\()",
+       {}},
+      {"fast math", "pragma", R"(#\s*pragma\s+(STDC\s+FP_CONTRACT\s+ON|GCC\s+optimize|omp\b))", {}},
+      {"fast math", "optimize", R"(__attribute__\s*\(\(\s*optimize)", {}},
+      {"order left open", "reduce", R"(std::(transform_)?reduce\b)", {}},
+      {"order left open", "execution", R"(std::execution::)", {}},
+      // Of libraries of mathematics only what IEEE 754 defines exactly may be used: sqrt, fma,
+      // ldexp.
+      {"function of libm",
+       "std::",
+       R"(std::(exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|tanh|cbrt|erf)f?\()",
+       {}},
+      {"function of libm",
+       "f(",
+       R"((^|[^\w.:>])(exp|exp2|log|log2|log10|pow|sin|cos|tan|tanh|erf)f\()",
+       {}},
+      {"clock", "chrono", R"(\bchrono\b)", {}},
+      {"clock", "absl::", R"(absl::(Now|GetCurrentTimeNanos)\b)", {}},
+      {"clock", "clock", R"(\b(clock|clock64|clock_gettime|__rdtsc|globaltimer)\b\s*\()", {}},
+      {"clock", "timer", R"(%globaltimer|%clock)", {}},
+      {"clock", "time", R"(\b(gettimeofday|time)\s*\((nullptr|NULL|0|&))", {}},
+      {"chance",
+       "rand",
+       R"(\b(rand|srand|random|drand48)\s*\(|\brandom_device|\bcurand)",
+       {{"runtime/engine/engine.cc", "std::random_device device;",
+         "draws the seed of a request that names none; the seed is returned"}}},
+      {"chance", "mt19937", R"(\bmt19937)", {}},
+      {"chance", "random_shuffle", R"(random_shuffle)", {}},
+  };
+  return rules;
+}
+
+// For build files everywhere.
+const std::vector<Rule>& BuildRules() {
+  static const std::vector<Rule> rules = {
+      {"fast math",
+       "-",
+       R"(-O(fast)\b|-f(fast-math|unsafe-math-optimizations|associative-math|reciprocal-math|finite-math-only|no-signed-zeros|no-signaling-nans)\b)",
+       {}},
+      {"fast math", "use_fast_math", R"(-?-use_fast_math)", {}},
+      {"fast math", "=", R"(-?-ftz=true|-?-prec-(div|sqrt)=false|-?-fmad=true)", {}},
+      {"fast math", "contract", R"(-ffp-contract=(fast|on))", {}},
+      {"fast math", "march", R"(-m(arch|tune)=native)", {}},
+  };
+  return rules;
+}
+
+constexpr int kLongestFile = 800;  // lines
+
+// ---- Reading
+
+std::string Read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Comments become blanks; lines stay where they are.
+std::string WithoutComments(std::string text) {
+  enum class In { kCode, kLine, kBlock, kString } in = In::kCode;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i], next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (in == In::kCode && c == '/' && next == '/') in = In::kLine;
+    if (in == In::kCode && c == '/' && next == '*') in = In::kBlock;
+    if (in == In::kCode && c == '"') {
+      in = In::kString;
+    } else if (in == In::kString) {
+      if (c == '\\') ++i;
+      if (c == '"' || c == '\n') in = In::kCode;
+    } else if (in == In::kLine) {
+      if (c == '\n') in = In::kCode;
+    } else if (in == In::kBlock && c == '*' && next == '/') {
+      text[i] = text[i + 1] = ' ';
+      in = In::kCode;
+      ++i;
+      continue;
+    }
+    if ((in == In::kLine || in == In::kBlock) && c != '\n') text[i] = ' ';
+  }
+  return text;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool IsSource(const fs::path& path) {
+  static const std::set<std::string> extensions = {".h", ".cc",  ".cu", ".cuh",
+                                                   ".c", ".hpp", ".cpp"};
+  return extensions.contains(path.extension().string());
+}
+
+bool IsBuildFile(const fs::path& path) {
+  return path.filename() == "CMakeLists.txt" || path.filename() == "CMakePresets.json" ||
+         path.extension() == ".cmake";
+}
+
+// Relative paths below `rooms`, and of the files in the root itself.
+std::vector<fs::path> Files(const std::vector<std::string>& rooms) {
+  const fs::path root = ISOBIT_SOURCE_DIR;
+  std::vector<fs::path> files;
+  for (const std::string& room : rooms) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / room)) {
+      if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), root));
+    }
+  }
+  for (const auto& entry : fs::directory_iterator(root)) {
+    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), root));
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+const std::vector<std::string> kArithmetic = {"kernels", "runtime"};
+const std::vector<std::string> kAllRooms = {"kernels", "runtime", "invariance", "tools", "tests"};
+
+// ---- Checking
+
+std::vector<std::string> Violations(const std::string& file, const std::string& text,
+                                    const std::vector<Rule>& rules) {
+  static std::map<std::string, std::regex> compiled;
+  std::vector<std::string> found;
+  const std::vector<std::string> lines = Lines(text);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    for (const Rule& rule : rules) {
+      if (lines[i].find(rule.needle) == std::string::npos) continue;
+      const auto [pattern, inserted] = compiled.try_emplace(rule.pattern, rule.pattern);
+      if (!std::regex_search(lines[i], pattern->second)) continue;
+      const bool allowed = std::ranges::any_of(rule.exceptions, [&](const Exception& e) {
+        return e.file == file && lines[i].find(e.in_line) != std::string::npos;
+      });
+      if (!allowed) found.push_back(file + ":" + std::to_string(i + 1) + ": " + rule.name);
+    }
+  }
+  return found;
+}
+
+// Names of variables whose type is a container without an order.
+std::set<std::string> HashContainers(const std::string& code) {
+  std::set<std::string> names;
+  static const std::regex type(R"((unordered|flat_hash|node_hash)_(map|set)<)");
+  for (std::sregex_iterator it(code.begin(), code.end(), type), end; it != end; ++it) {
+    auto at = static_cast<size_t>(it->position() + it->length());
+    for (int depth = 1; at < code.size() && depth > 0; ++at) {
+      depth += code[at] == '<' ? 1 : code[at] == '>' ? -1 : 0;
+    }
+    while (at < code.size() && (std::isspace(static_cast<unsigned char>(code[at])) ||
+                                code[at] == '&' || code[at] == '*')) {
+      ++at;
+    }
+    std::string name;
+    while (at < code.size() &&
+           (std::isalnum(static_cast<unsigned char>(code[at])) || code[at] == '_')) {
+      name += code[at++];
+    }
+    if (!name.empty()) names.insert(name);
+  }
+  return names;
+}
+
+// Lines that walk one of `names`.
+std::vector<std::string> Walks(const std::string& file, const std::string& code,
+                               const std::set<std::string>& names) {
+  std::vector<std::string> found;
+  const std::vector<std::string> lines = Lines(code);
+  for (const std::string& name : names) {
+    const std::regex walk("(for\\s*\\(.*:\\s*([\\w]+(\\.|->))*" + name + "\\))|\\b" + name +
+                          "\\.c?begin\\(");
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (lines[i].find(name) == std::string::npos) continue;
+      if (std::regex_search(lines[i], walk)) {
+        found.push_back(file + ":" + std::to_string(i + 1) + ": walks " + name +
+                        ", which has no order");
+      }
+    }
+  }
+  return found;
+}
+
+bool HasVagueName(const fs::path& path) {
+  static const std::regex vague(R"((^|[_.-])(utils?|helpers?|common|misc|stuff|tmp)([_.-]|$))");
+  return std::ranges::any_of(
+      path, [](const fs::path& part) { return std::regex_search(part.string(), vague); });
+}
+
+TEST(Tidy, NothingThatDecidesBitsIsLeftToChance) {
+  std::vector<std::string> found;
+  int sources = 0;
+  for (const fs::path& file : Files(kArithmetic)) {
+    if (!IsSource(file)) continue;
+    ++sources;
+    const std::string code = WithoutComments(Read(fs::path(ISOBIT_SOURCE_DIR) / file));
+    const auto more = Violations(file.generic_string(), code, CodeRules());
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  EXPECT_GT(sources, 50);
+  EXPECT_THAT(found, IsEmpty());
+}
+
+TEST(Tidy, NoHashContainerIsWalked) {
+  // A member is declared in one file and used in others of its folder.
+  std::map<fs::path, std::set<std::string>> names;
+  std::map<fs::path, std::string> code;
+  for (const fs::path& file : Files(kArithmetic)) {
+    if (!IsSource(file)) continue;
+    code[file] = WithoutComments(Read(fs::path(ISOBIT_SOURCE_DIR) / file));
+    names[file.parent_path()].merge(HashContainers(code[file]));
+  }
+  std::vector<std::string> found;
+  size_t containers = 0;
+  for (const auto& [folder, in_folder] : names) containers += in_folder.size();
+  for (const auto& [file, text] : code) {
+    const auto more = Walks(file.generic_string(), text, names[file.parent_path()]);
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  EXPECT_GT(containers, 3u);
+  EXPECT_THAT(found, IsEmpty());
+}
+
+TEST(Tidy, NoBuildFileAsksForFastMath) {
+  std::vector<std::string> found;
+  bool contraction_is_off = false;
+  for (const fs::path& file : Files(kAllRooms)) {
+    if (!IsBuildFile(file)) continue;
+    const std::string text = Read(fs::path(ISOBIT_SOURCE_DIR) / file);
+    contraction_is_off |= text.find("-ffp-contract=off") != std::string::npos;
+    const auto more = Violations(file.generic_string(), text, BuildRules());
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  EXPECT_TRUE(contraction_is_off);
+  EXPECT_THAT(found, IsEmpty());
+}
+
+TEST(Tidy, FilesAreShortAndNamed) {
+  std::vector<std::string> found;
+  for (const fs::path& file : Files(kAllRooms)) {
+    if (HasVagueName(file)) found.push_back(file.generic_string() + ": says nothing by its name");
+    if (!IsSource(file)) continue;
+    const size_t lines = Lines(Read(fs::path(ISOBIT_SOURCE_DIR) / file)).size();
+    if (lines > kLongestFile) {
+      found.push_back(file.generic_string() + ": " + std::to_string(lines) + " lines");
+    }
+  }
+  EXPECT_THAT(found, IsEmpty());
+}
+
+TEST(Tidy, NothingIsLeftToDo) {
+  const std::vector<Rule> rules = {{"left to do",
+                                    "",
+                                    "\\b(TO"
+                                    "DO|FIX"
+                                    "ME|XX"
+                                    "X)\\b",
+                                    {}}};
+  std::vector<std::string> found;
+  for (const fs::path& file : Files(kAllRooms)) {
+    if (!IsSource(file)) continue;
+    const auto more =
+        Violations(file.generic_string(), Read(fs::path(ISOBIT_SOURCE_DIR) / file), rules);
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  EXPECT_THAT(found, IsEmpty());
+}
+
+// ---- The rules themselves
+
+bool Caught(const std::string& line, const std::vector<Rule>& rules = CodeRules()) {
+  return !Violations("kernels/cpu/some.cc", WithoutComments(line), rules).empty();
+}
+
+TEST(TidyRules, CatchWhatTheyAreFor) {
+  for (const char* line : {
+           "std::atomic<float> sum;",
+           "atomicAdd(&sum, x);",
+           "atomicAdd(out + i, acc[i]);",
+           R"(asm volatile("red.global.add.f32 [%0], %1;" :: "l"(p), "f"(x));)",
+           "y = __expf(x);",
+           "y = __fdividef(a, b);",
+           "#pragma omp parallel for reduction(+:sum)",
+           "#pragma GCC optimize(\"fast-math\")",
+           "sum = std::reduce(v.begin(), v.end());",
+           "y = std::exp(x);",
+           "y = expf(x);",
+           "seed = std::chrono::steady_clock::now();",
+           "t = clock64();",
+           "t = absl::Now();",
+           "srand(time(nullptr));",
+           "x = rand();",
+           "std::mt19937 generator;",
+       }) {
+    EXPECT_TRUE(Caught(line)) << line;
+  }
+  for (const char* line : {
+           "atomicAdd(&count, 1u);",
+           "at = atomicAdd(&bucket[Of(request, tile)], 1);",
+           "atomicAdd(&p_.counters->tiles, Counter{tiles_});",
+           "std::atomic<int64_t> tiles;",
+           "y = ieee::Sqrt(x);",
+           "y = std::sqrt(x);",
+           "config.rope_cos->As<float>();",
+           "// no clock: std::chrono is not used, nor rand()",
+           "/* atomicAdd(&sum, x) */ int x;",
+           "float operand(int i);",
+       }) {
+    EXPECT_FALSE(Caught(line)) << line;
+  }
+  for (const char* flag : {"-ffast-math", "-Ofast", "--use_fast_math", "-ffp-contract=fast",
+                           "-march=native", "-fassociative-math", "--fmad=true"}) {
+    EXPECT_TRUE(Caught(flag, BuildRules())) << flag;
+  }
+  EXPECT_FALSE(Caught("-ffp-contract=off -fno-fast-math --fmad=false -O3", BuildRules()));
+}
+
+TEST(TidyRules, HashContainersAreFound) {
+  const std::string code =
+      "std::unordered_map<int, std::vector<int>>\n    by_id_;\n"
+      "void F(const absl::flat_hash_set<int>& seen) { for (int x : seen) Use(x); }\n"
+      "for (auto& [k, v] : state.by_id_) {}\n"
+      "auto it = by_id_.find(3);\n"
+      "std::map<int, int> ordered; for (auto& x : ordered) {}\n";
+  const std::set<std::string> names = HashContainers(code);
+  EXPECT_EQ(names, (std::set<std::string>{"by_id_", "seen"}));
+  EXPECT_EQ(Walks("f.cc", code, names),
+            (std::vector<std::string>{"f.cc:4: walks by_id_, which has no order",
+                                      "f.cc:3: walks seen, which has no order"}));
+}
+
+TEST(TidyRules, VagueNames) {
+  for (const char* path : {"kernels/utils.h", "runtime/common/x.h", "tools/string_util.cc",
+                           "tests/helpers.cc", "misc/a.cc", "runtime/test_helper.h"}) {
+    EXPECT_TRUE(HasVagueName(path)) << path;
+  }
+  EXPECT_FALSE(HasVagueName("kernels/cuda/attention_split.cuh"));
+}
+
+}  // namespace
+}  // namespace isobit
