@@ -12,6 +12,7 @@
 #include "benchmark/benchmark.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/packed_weight.h"
+#include "kernels/host.h"
 #include "tests/bench/bench_machine.h"
 
 namespace isobit {
@@ -71,22 +72,25 @@ void GemmShapes(benchmark::internal::Benchmark* bench) {
 }
 BENCHMARK(BM_Gemm)->Apply(GemmShapes);
 
-// The ceiling: every thread reads its share of a large array once.
+// The ceiling: every thread reads its share of a large array once, as fast as it can.
 void BM_ReadMemory(benchmark::State& state) {
-  const std::vector<uint64_t> data(static_cast<size_t>(kResidentBytes / 8), 1);
-  const auto parts = int64_t{64};
-  const int64_t part = static_cast<int64_t>(data.size()) / parts;
+  constexpr int64_t kLine = 8;  // words
+  constexpr int64_t kParts = 64;
+  constexpr int64_t kPart = kResidentBytes / 8 / kParts;
+  const std::unique_ptr<Buffer> memory = *AllocateHostBuffer(kResidentBytes);
+  uint64_t* const data = memory->As<uint64_t>();
+  std::fill(data, data + kParts * kPart, 1);
   std::atomic<uint64_t> total{0};
   for (auto _ : state) {
-    BenchContext().pool.ParallelFor(parts, [&](int64_t p, int) {
-      uint64_t sum[8] = {};
-      for (int64_t i = p * part; i < (p + 1) * part; i += 8) {
-        for (int j = 0; j < 8; ++j) sum[j] ^= data[static_cast<size_t>(i + j)];
+    BenchContext().pool.ParallelFor(kParts, [&](int64_t p, int) {
+      uint64_t sum[kLine] = {};
+      for (const uint64_t* line = data + p * kPart; line < data + (p + 1) * kPart; line += kLine) {
+        __builtin_prefetch(line + 8 * kLine);
+        for (int i = 0; i < kLine; ++i) sum[i] ^= line[i];
       }
-      for (uint64_t s : sum) total += s;
+      for (const uint64_t s : sum) total.fetch_xor(s, std::memory_order_relaxed);
     });
   }
-  benchmark::DoNotOptimize(total.load());
   state.counters["GB/s"] = benchmark::Counter(static_cast<double>(kResidentBytes) * 1e-9,
                                               benchmark::Counter::kIsIterationInvariantRate);
 }

@@ -280,16 +280,20 @@ TEST(AttentionTest, HugeScores) {
   }
 }
 
-// Equal keys give equal probabilities, whose sums come near 2^31 when their significands are.
-TEST(AttentionTest, EqualKeys) {
-  for (int step = 0; step < 24; ++step) {
-    const auto make = [step](Random&, int what, int64_t, int d) {
-      if (what == 0) return d == 0 ? kOneBf16 : Bf16{0};
-      if (what == 1) return RoundToBf16(0.25f * static_cast<float>(step));
-      return Bf16{static_cast<uint16_t>(0x3fff - d % 3)};
-    };
-    Batch batch({}, {{150, 2}}, make, 12);
-    ExpectEqual(batch, absl::StrCat("step ", step));
+// Equal keys give equal probabilities. If their significands and those of the values are near 2,
+// and the keys before leave a sum of the same exponent, the next 16 take an int32 beyond its range.
+TEST(AttentionTest, EqualKeysAfterFaintOnes) {
+  for (int step = 18; step < 26; ++step) {
+    for (int faint = 26; faint < 32; ++faint) {
+      const auto make = [=](Random&, int what, int64_t position, int d) {
+        if (what == 0) return d == 0 ? kOneBf16 : Bf16{0};
+        if (what == 2) return Bf16{static_cast<uint16_t>(0x3fff - d % 3)};
+        const float score = 0.25f * static_cast<float>(step);
+        return RoundToBf16(position < 16 ? score - static_cast<float>(faint) : score);
+      };
+      Batch batch({}, {{70, 2}}, make, 12);
+      ExpectEqual(batch, absl::StrCat("step ", step, ", faint ", faint));
+    }
   }
 }
 
