@@ -22,6 +22,15 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& opti
 // The oracle: every operation as a plain scalar loop over the functions of kernels/numerics, one thread.
 std::unique_ptr<Backend> CreateReferenceBackend();
 
+struct CudaOptions {
+  int device = 0;  // as the CUDA runtime numbers them
+};
+
+// The CUDA backend, on a Hopper GPU. Unavailable if there is no GPU or no driver; InvalidArgument if
+// there is no such device; FailedPrecondition if it is of another kind, or if its arithmetic is found
+// not to be the contract's; Unimplemented in builds without CUDA.
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
+
 }  // namespace isobit
 
 #endif  // ISOBIT_KERNELS_BACKENDS_H_

@@ -10,8 +10,8 @@ namespace isobit::cuda {
 namespace {
 
 constexpr size_t kPlans = 4;
-// Sequences with this many packed rows in a batch are prefilled; shorter ones gain from having their
-// splits spread over the chip.
+// Sequences with this many packed rows in a batch are prefilled; shorter ones gain from having
+// their splits spread over the chip.
 constexpr int kPrefillPackedRows = 64;
 // Results of splits wait in at most this much memory; beyond it a tile's splits stay on one CTA.
 constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
@@ -29,14 +29,12 @@ absl::Status Reserve(int64_t count, const char* what, cudaStream_t stream, Devic
   array->reset();
   *capacity = 0;
   const int64_t wanted = count + count / 4;
-  absl::StatusOr<DeviceArray<T>> larger =
-      AllocateDeviceArray<T>(static_cast<size_t>(wanted), what);
+  absl::StatusOr<DeviceArray<T>> larger = AllocateDeviceArray<T>(static_cast<size_t>(wanted), what);
   if (!larger.ok()) return larger.status();
   *array = *std::move(larger);
   *capacity = wanted;
-  return FromCuda(
-      cudaMemsetAsync(array->get(), 0, static_cast<size_t>(wanted) * sizeof(T), stream),
-      "clearing attention's scratch memory");
+  return FromCuda(cudaMemsetAsync(array->get(), 0, static_cast<size_t>(wanted) * sizeof(T), stream),
+                  "clearing attention's scratch memory");
 }
 
 }  // namespace
@@ -58,8 +56,7 @@ PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
   request.window = op.window;
   // In a decode step every sequence has one row, and a tile holds its heads.
   const bool is_decode = op.batch->rows == op.batch->sequences;
-  request.split_tile_rows =
-      is_decode ? std::min(request.group, kSplitTileRows) : kSplitTileRows;
+  request.split_tile_rows = is_decode ? std::min(request.group, kSplitTileRows) : kSplitTileRows;
   if (HasPrefillKernel(op.head_dim) && !is_decode) request.prefill_packed_rows = kPrefillPackedRows;
   const Limits limits = LimitsOf(request, op.kv_heads);
   request.whole_tiles =
@@ -78,10 +75,8 @@ AttentionRunner::Limits AttentionRunner::LimitsOf(const PlanRequest& request, in
     const int64_t most_of_sequence =
         DivideUp(request.prefill_packed_rows - 1, request.split_tile_rows);
     limits.split_tiles = std::min(limits.split_tiles, batch.sequences * most_of_sequence);
-    limits.prefill_tiles =
-        packed_rows / kPrefillTileRows + std::min(batch.sequences, packed_rows);
-    limits.redo_units =
-        limits.prefill_tiles * (kPrefillTileRows / kSplitTileRows) * kv_heads;
+    limits.prefill_tiles = packed_rows / kPrefillTileRows + std::min(batch.sequences, packed_rows);
+    limits.redo_units = limits.prefill_tiles * (kPrefillTileRows / kSplitTileRows) * kv_heads;
   }
   const int64_t splits =
       request.whole_tiles ? 1 : std::max<int64_t>(DivideUp(batch.max_context, kSplitKeys), 1);
@@ -115,9 +110,9 @@ absl::StatusOr<const AttentionRunner::Plan*> AttentionRunner::FindPlan(const Pla
     to_replace->counts = *std::move(counts);
   }
   if (to_replace == nullptr) {
-    to_replace = &*std::min_element(
-        plans_.begin(), plans_.end(),
-        [](const Plan& a, const Plan& b) { return a.last_used < b.last_used; });
+    to_replace = &*std::min_element(plans_.begin(), plans_.end(), [](const Plan& a, const Plan& b) {
+      return a.last_used < b.last_used;
+    });
   }
   Plan& plan = *to_replace;
   absl::Status status =
@@ -201,8 +196,8 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
 BackendCounters AttentionRunner::Counters(cudaStream_t stream) const {
   AttentionCounters counted = {};
   BackendCounters counters;
-  if (cudaMemcpyAsync(&counted, counters_.get(), sizeof(counted), cudaMemcpyDeviceToHost,
-                      stream) != cudaSuccess ||
+  if (cudaMemcpyAsync(&counted, counters_.get(), sizeof(counted), cudaMemcpyDeviceToHost, stream) !=
+          cudaSuccess ||
       cudaStreamSynchronize(stream) != cudaSuccess) {
     return counters;
   }

@@ -62,8 +62,8 @@ class AttentionRunner {
                                int head_dim);
   absl::StatusOr<const Plan*> FindPlan(const PlanRequest& request, const Limits& limits,
                                        uint64_t upload_count, cudaStream_t stream);
-  absl::Status ReserveScratch(const Attention& op, const PlanRequest& request,
-                              const Limits& limits, cudaStream_t stream);
+  absl::Status ReserveScratch(const Attention& op, const PlanRequest& request, const Limits& limits,
+                              cudaStream_t stream);
 
   const int multiprocessors_;
   DeviceArray<AttentionCounters> counters_;

@@ -157,7 +157,8 @@ __device__ void WriteUnits(const PlanRequest& request, int sequence, Totals befo
   }
 }
 
-// Returns how many there are. Sequences are taken a thread each to count, then a warp each to write.
+// Returns how many there are. Sequences are taken a thread each to count, then a warp each to
+// write.
 __device__ int PlanSplits(const PlanRequest& request, SplitUnit* units, PlanShared& shared) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const auto sequences = static_cast<int>(request.batch.sequences);
@@ -201,16 +202,16 @@ bool operator==(const PlanRequest& a, const PlanRequest& b) {
   const auto key = [](const PlanRequest& r) {
     return std::make_tuple(r.batch.rows, r.batch.sequences, r.batch.position, r.batch.sequence,
                            r.batch.first_row, r.batch.page_table, r.batch.page_table_stride,
-                           r.batch.max_context, r.group, r.window, r.split_tile_rows,
-                           r.whole_tiles, r.prefill_packed_rows);
+                           r.batch.max_context, r.group, r.window, r.split_tile_rows, r.whole_tiles,
+                           r.prefill_packed_rows);
   };
   return key(a) == key(b);
 }
 
 cudaError_t LaunchAttentionPlan(const PlanRequest& request, PlanCounts* counts, SplitUnit* units,
                                 AttentionTile* prefill_tiles, cudaStream_t stream) {
-  return Launch(AttentionPlanKernel, {.grid = dim3(1), .threads = kThreads}, stream, request, counts,
-                units, prefill_tiles);
+  return Launch(AttentionPlanKernel, {.grid = dim3(1), .threads = kThreads}, stream, request,
+                counts, units, prefill_tiles);
 }
 
 }  // namespace isobit::cuda

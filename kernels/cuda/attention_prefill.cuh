@@ -409,17 +409,19 @@ class PrefillConsumer {
   }
 
   // Makes scores of keys that their rows don't see -infinity; all others must be below the
-  // threshold.
+  // threshold. NaN is passed over: it makes its row NaN on any path.
   __device__ void HideKeys(int begin) {
+    float largest = 0.0f;
 #pragma unroll
     for (int i = 0; i < kScores; ++i) {
       const int key = begin + i / 4 * 8 + lane_ % 4 * 2 + i % 2;
-      if (row_keys_[i / 2 % 2].Meets(key, key + 1)) {
-        wild_ = wild_ || !(fabsf(s_[i]) < p_.scale.threshold);
-      } else {
-        s_[i] = BitsFloat(0xff800000u);
-      }
+      const KeyRange& seen = row_keys_[i / 2 % 2];
+      const bool is_visible =
+          static_cast<unsigned>(key - seen.first) <= static_cast<unsigned>(seen.last - seen.first);
+      largest = fmaxf(largest, is_visible ? fabsf(s_[i]) : 0.0f);
+      s_[i] = is_visible ? s_[i] : BitsFloat(0xff800000u);
     }
+    wild_ = wild_ || !(largest < p_.scale.threshold);
   }
 
   // GridExp2(GridPoint(score)) before its rounding to bf16, with bucket 0.

@@ -514,8 +514,8 @@ class SplitConsumer {
   __device__ void LoadProbabilities(int group, uint32_t (&p)[4]) const {
     constexpr int kStride = SplitShared<Config>::kProbabilityStride;
     constexpr int kBufferBytes = kSplitTileRows * kStride * static_cast<int>(sizeof(Bf16));
-    sm90::LoadMatrices(p, at_.probability + buffer_ * kBufferBytes +
-                              FragmentOffset(kStride, group * kDotTerms));
+    sm90::LoadMatrices(
+        p, at_.probability + buffer_ * kBufferBytes + FragmentOffset(kStride, group * kDotTerms));
   }
 
   static __device__ void AddPair(const uint32_t (&p)[4], const uint32_t (&v)[4], float (&o)[2][4]) {

@@ -28,9 +28,7 @@ __device__ void Edit(const SampleTokens& op, const SamplingRow& params, SoftmaxR
   }
   __syncthreads();
   if (IsGreedy(params.temperature)) return;
-  row.ForEach([&](int token, float z) {
-    row.Z(token) = ApplyTemperature(z, params.temperature);
-  });
+  row.ForEach([&](int token, float z) { row.Z(token) = ApplyTemperature(z, params.temperature); });
   __syncthreads();
 }
 
@@ -47,8 +45,7 @@ __device__ RowFilter MakeFilter(const SamplingRow& params, float m, SoftmaxRow& 
   }
   if (params.top_p_q32 < kTopPOff) {
     // The last token that is kept is the one at which the running weight reaches the threshold.
-    const uint64_t threshold =
-        TopPThreshold(params.top_p_q32, row.SummariseKept(filter).weight);
+    const uint64_t threshold = TopPThreshold(params.top_p_q32, row.SummariseKept(filter).weight);
     filter.min_key = row.SelectKey<Measure::kWeights>(threshold, filter);
   }
   return filter;
@@ -70,9 +67,9 @@ __device__ void WriteSampled(const SamplingRow& params, const RawRow& raw, int t
 }
 
 // A row whose edited logits are a distribution. best: its first token in the total order.
-__device__ void SampleValidRow(const SampleTokens& op, const SamplingRow& params,
-                               const RawRow& raw, int best, SoftmaxRow& row,
-                               SampledToken* sampled, TokenLogProb* top) {
+__device__ void SampleValidRow(const SampleTokens& op, const SamplingRow& params, const RawRow& raw,
+                               int best, SoftmaxRow& row, SampledToken* sampled,
+                               TokenLogProb* top) {
   const float m = row.WaitForZOf(best);
   const RowFilter filter = MakeFilter(params, m, row);
   const RowSummary kept = row.SummariseKept(filter);

@@ -12,7 +12,8 @@ namespace isobit::cuda {
 namespace {
 
 // One cluster a row.
-__global__ void __launch_bounds__(kRowThreads, 2) ScoreTokensKernel(const __grid_constant__ ScoreTokens op) {
+__global__ void __launch_bounds__(kRowThreads, 2)
+    ScoreTokensKernel(const __grid_constant__ ScoreTokens op) {
   extern __shared__ __align__(16) uint8_t memory[];
   auto& shared = *reinterpret_cast<RowShared*>(memory);
   sm90::LaunchDependentKernels();

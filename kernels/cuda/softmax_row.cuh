@@ -3,8 +3,8 @@
 
 // A row of logits held by a cluster of CTAs: what scoring and sampling are made of (contract 6).
 //
-// Each CTA keeps a slice of the vocabulary, in ascending ids, in its shared memory, so global memory
-// is read once. All sums are sums of integers, and so need no order.
+// Each CTA keeps a slice of the vocabulary, in ascending ids, in its shared memory, so global
+// memory is read once. All sums are sums of integers, and so need no order.
 //
 // Unless said otherwise every function is called by all threads of the cluster with the same
 // arguments, and returns the same in all of them.
@@ -38,11 +38,11 @@ static_assert(kMaxSliceTokens << kPieceBits <= int64_t{1} << 32);
 
 // What is known of some tokens together.
 struct RowSummary {
-  uint64_t max_key = 0;           // RankKey
+  uint64_t max_key = 0;  // RankKey
   uint64_t min_key = ~uint64_t{0};
   uint64_t weight = 0;
   uint32_t count = 0;
-  uint32_t invalid = 0;           // of them are NaN or +infinity
+  uint32_t invalid = 0;  // of them are NaN or +infinity
 
   __device__ void Add(const RowSummary& b) {
     max_key = b.max_key > max_key ? b.max_key : max_key;
@@ -59,7 +59,8 @@ struct RowShared {
   uint64_t scanned[kBinsPerCta];  // running sums over the bins that this CTA looks after
   uint64_t warp_sum[kRowWarps];
   RowSummary warp_summary[kRowWarps];
-  // Two of each, used in turn: a place is written again only after a barrier that follows its reads.
+  // Two of each, used in turn: a place is written again only after a barrier that follows its
+  // reads.
   RowSummary summary[2];
   uint64_t bin_total[2];
   struct {
@@ -302,8 +303,8 @@ __device__ SoftmaxRow::Found SoftmaxRow::FindBin(uint64_t target, float m, const
 
   // Each CTA adds up an eighth of the bins over the cluster.
   const int first_bin = rank_ * kBinsPerCta;
-  const uint64_t total = ScanBins(
-      Thread() < kBinsPerCta ? BinMeasure<kMeasure>(first_bin + Thread()) : 0);
+  const uint64_t total =
+      ScanBins(Thread() < kBinsPerCta ? BinMeasure<kMeasure>(first_bin + Thread()) : 0);
   if (Thread() == 0) shared_.bin_total[turn_] = total;
   cluster_.sync();
 

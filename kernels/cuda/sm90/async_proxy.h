@@ -14,8 +14,8 @@ __device__ inline void FenceAsyncProxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Starts a copy of 16 bytes from global memory; of zeros if `present` is false, in which case `from`
-// is not read.
+// Starts a copy of 16 bytes from global memory; of zeros if `present` is false, in which case
+// `from` is not read.
 __device__ inline void CopyAsync16(uint32_t to, const void* from, bool present) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                "r"(present ? 16 : 0)

@@ -2,8 +2,8 @@
 #define ISOBIT_KERNELS_CUDA_SM90_REGISTER_BUDGET_H_
 
 // setmaxnreg: moves registers between the warpgroups of a CTA. All warps of a warpgroup execute it.
-// The budgets of all warpgroups together must fit what the launch was given, or RaiseRegisters waits
-// for ever.
+// The budgets of all warpgroups together must fit what the launch was given, or RaiseRegisters
+// waits for ever.
 
 namespace isobit::sm90 {
 

@@ -1,0 +1,247 @@
+#include "kernels/cuda/backend.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/device_check.h"
+#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/embed.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/kv_cache.h"
+#include "kernels/cuda/norm.h"
+#include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/rope.h"
+#include "kernels/cuda/sample.h"
+#include "kernels/cuda/score.h"
+#include "kernels/host.h"
+#include "kernels/shapes.h"
+
+namespace isobit {
+namespace cuda {
+namespace {
+
+// The kernels use Hopper's own instructions.
+constexpr int kMajor = 9, kMinor = 0;
+// Threads that read and pack weights.
+constexpr int kMaxLoadThreads = 16;
+
+class DeviceBuffer : public Buffer {
+ public:
+  DeviceBuffer(uint8_t* data, size_t bytes, int device) : Buffer(data, bytes), device_(device) {}
+  ~DeviceBuffer() override {
+    cudaSetDevice(device_);
+    cudaFree(data());
+  }
+
+ private:
+  const int device_;
+};
+
+absl::Status CheckDevice(int device, cudaDeviceProp* properties) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    cudaGetLastError();
+    return absl::UnavailableError(
+        absl::StrCat("no CUDA device can be used: ", cudaGetErrorString(error)));
+  }
+  if (device < 0 || device >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CUDA device ", device, " does not exist, there are ", count));
+  }
+  cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) error = cudaGetDeviceProperties(properties, device);
+  if (error != cudaSuccess) return FromCuda(error, "opening the CUDA device");
+  if (properties->major != kMajor || properties->minor != kMinor) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        properties->name, " has compute capability ", properties->major, ".", properties->minor,
+        ", the CUDA backend needs ", kMajor, ".", kMinor, " (H100, H200)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMultiple(const char* name, int64_t value, int64_t unit) {
+  if (value % unit == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the CUDA backend needs a ", name,
+                                                 " that is a multiple of ", unit, ", got ", value));
+}
+
+std::string SupportedHeadDims() {
+  std::string list;
+  for (int head_dim : kHeadDims) absl::StrAppend(&list, list.empty() ? "" : ", ", head_dim);
+  return list;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Create(const CudaOptions& options) {
+  cudaDeviceProp properties = {};
+  if (absl::Status s = CheckDevice(options.device, &properties); !s.ok()) return s;
+  std::unique_ptr<CudaBackend> backend(new CudaBackend(options.device));
+  backend->name_ = properties.name;
+  backend->capability_ = absl::StrCat("sm_", properties.major, properties.minor);
+  backend->multiprocessors_ = properties.multiProcessorCount;
+  const cudaError_t error = cudaStreamCreateWithFlags(&backend->stream_, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return FromCuda(error, "creating a CUDA stream");
+  if (absl::Status s = CheckDeviceArithmetic(backend->stream_); !s.ok()) return s;
+
+  auto transfers = Transfers::Create(backend->stream_);
+  if (!transfers.ok()) return transfers.status();
+  backend->transfers_ = *std::move(transfers);
+  auto attention = AttentionRunner::Create(backend->multiprocessors_);
+  if (!attention.ok()) return attention.status();
+  backend->attention_ = *std::move(attention);
+  return backend;
+}
+
+CudaBackend::~CudaBackend() {
+  cudaSetDevice(device_);
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
+  transfers_.reset();
+  attention_.reset();
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+bool CudaBackend::Ready() {
+  if (!error_.ok()) return false;
+  Keep(cudaSetDevice(device_), "choosing the CUDA device");
+  return error_.ok();
+}
+
+void CudaBackend::Keep(absl::Status status) {
+  if (error_.ok()) error_ = std::move(status);
+}
+
+void CudaBackend::Keep(cudaError_t error, const char* doing) {
+  if (error != cudaSuccess) Keep(FromCuda(error, doing));
+}
+
+DeviceInfo CudaBackend::Info() const {
+  DeviceInfo info;
+  info.kind = "cuda";
+  info.name = name_;
+  info.instructions = capability_;
+  info.threads = multiprocessors_;
+  size_t free_bytes = 0, total_bytes = 0;
+  if (cudaSetDevice(device_) == cudaSuccess &&
+      cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess) {
+    info.memory_bytes = static_cast<int64_t>(total_bytes);
+    info.available_bytes = static_cast<int64_t>(free_bytes);
+  }
+  return info;
+}
+
+BackendCounters CudaBackend::Counters() const {
+  cudaSetDevice(device_);
+  BackendCounters counters = attention_->Counters(stream_);
+  counters.gemm_tiles = gemm_count_;
+  return counters;
+}
+
+absl::Status CudaBackend::CheckModel(const ModelShape& shape) const {
+  if (absl::Status s = CheckModelShape(shape); !s.ok()) return s;
+  if (absl::Status s = CheckMultiple("width", shape.width, kGemmColsMultiple); !s.ok()) return s;
+  if (absl::Status s = CheckMultiple("ffn_width", shape.ffn_width, kGemmColsMultiple); !s.ok()) {
+    return s;
+  }
+  if (!IsSupportedHeadDim(shape.head_dim)) {
+    return absl::InvalidArgumentError(absl::StrCat("the CUDA backend has no attention heads of ",
+                                                   shape.head_dim, ", only of ",
+                                                   SupportedHeadDims()));
+  }
+  if (shape.vocab > MaxVocab()) {
+    return absl::InvalidArgumentError(absl::StrCat("the CUDA backend can't sample from ",
+                                                   shape.vocab, " tokens, only from ", MaxVocab()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes) {
+  if (!Ready()) return error_;
+  absl::StatusOr<uint8_t*> data = AllocateDevice(bytes, "a buffer");
+  if (!data.ok()) return data.status();
+  return std::make_unique<DeviceBuffer>(*data, bytes, device_);
+}
+
+absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadWeight(std::span<const MatrixSource> parts,
+                                                                WeightLayout layout) {
+  if (!Ready()) return error_;
+  return PackedWeight::Load(parts, layout, std::min(ReadHostLimits().processors, kMaxLoadThreads));
+}
+
+absl::StatusOr<std::unique_ptr<KvCache>> CudaBackend::CreateKvCache(const KvCacheShape& shape) {
+  if (!Ready()) return error_;
+  return CudaKvCache::Create(shape);
+}
+
+void CudaBackend::FillPages(KvCache& cache, std::span<const int32_t> pages, Bf16 value) {
+  if (!Ready()) return;
+  Keep(static_cast<CudaKvCache&>(cache).Fill(pages, value, stream_), "filling KV pages");
+}
+
+void CudaBackend::Upload(const void* from, size_t bytes, void* to) {
+  if (!Ready()) return;
+  ++upload_count_;
+  Keep(transfers_->Upload(from, bytes, to), "copying to the GPU");
+}
+
+void CudaBackend::Download(const void* from, size_t bytes, void* to) {
+  if (!Ready()) return;
+  Keep(transfers_->Download(from, bytes, to), "copying from the GPU");
+}
+
+void CudaBackend::Run(const Embed& op) {
+  if (!Ready()) return;
+  const auto& table = static_cast<const PackedWeight&>(*op.table);
+  Keep(LaunchEmbed(op, table.matrix(), stream_), "launching the embedding");
+}
+
+void CudaBackend::Run(const RmsNorm& op) {
+  if (!Ready()) return;
+  Keep(LaunchRmsNorm(op, stream_), "launching a norm");
+}
+
+void CudaBackend::Run(const Gemm& op) {
+  if (!Ready() || op.rows == 0) return;
+  const PackedMatrix& matrix = static_cast<const PackedWeight&>(*op.weight).matrix();
+  const GemmPlan plan = PlanGemm(matrix.layout, op.rows, multiprocessors_);
+  gemm_count_ += static_cast<uint64_t>(plan.token_tiles) * static_cast<uint64_t>(plan.row_tiles);
+  Keep(LaunchGemm(op, matrix, plan, GemmLaunch{}, stream_), "launching a GEMM");
+}
+
+void CudaBackend::Run(const RopeKvWrite& op) {
+  if (!Ready()) return;
+  const auto& cache = static_cast<const CudaKvCache&>(*op.cache);
+  Keep(LaunchRopeKvWrite(op, cache, stream_), "launching the rotation");
+}
+
+void CudaBackend::Run(const Attention& op) {
+  if (!Ready()) return;
+  const auto& cache = static_cast<const CudaKvCache&>(*op.cache);
+  Keep(attention_->Run(op, cache, upload_count_, stream_));
+}
+
+void CudaBackend::Run(const ScoreTokens& op) {
+  if (!Ready()) return;
+  Keep(LaunchScoreTokens(op, stream_), "launching the scoring of tokens");
+}
+
+void CudaBackend::Run(const SampleTokens& op) {
+  if (!Ready()) return;
+  Keep(LaunchSampleTokens(op, stream_), "launching the sampling of tokens");
+}
+
+absl::Status CudaBackend::Synchronize() {
+  // Without this, downloads would be delivered to memory that the caller may have freed.
+  const cudaError_t error = transfers_->Finish();
+  Keep(error, "running on the GPU");
+  return error_;
+}
+
+}  // namespace cuda
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options) {
+  return cuda::CudaBackend::Create(options);
+}
+
+}  // namespace isobit
