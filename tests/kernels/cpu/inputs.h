@@ -73,10 +73,10 @@ struct CpuVariant {
   std::string Name() const { return absl::StrCat(instructions.name, "_", threads, "threads"); }
 };
 
-inline std::vector<CpuVariant> CpuVariants() {
+inline std::vector<CpuVariant> CpuVariants(const std::vector<int>& thread_counts = {1, 2, 3, 8}) {
   std::vector<CpuVariant> variants;
   for (const InstructionSet& set : AvailableInstructionSets()) {
-    for (int threads : {1, 2, 3, 8}) variants.push_back({threads, set});
+    for (int threads : thread_counts) variants.push_back({threads, set});
   }
   return variants;
 }
