@@ -80,6 +80,7 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
       launch.early_start ? launch.prefetch_bytes * plan.CtasPerUnit() / stage_bytes : 0;
   p.tokens = plan.tokens;
   p.token_tiles = plan.token_tiles;
+  p.band = plan.band;
   p.row_tiles = plan.row_tiles;
   p.tiles = plan.token_tiles * plan.row_tiles;
   p.stages = plan.stages;

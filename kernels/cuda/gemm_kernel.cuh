@@ -89,7 +89,7 @@ struct Schedule {
   static __device__ int Begin() { return Config::kPair ? blockIdx.x / 2 : blockIdx.x; }
   static __device__ int Step() { return Config::kPair ? gridDim.x / 2 : gridDim.x; }
   static __device__ GemmTile At(const GemmParams& p, int index) {
-    return TileAt(index, p.token_tiles, p.row_tiles, p.groups);
+    return TileAt(index, p.token_tiles, p.band, p.row_tiles, p.groups);
   }
   // First row of x that this CTA takes.
   static __device__ int FirstToken(const GemmParams& p, const GemmTile& tile, uint32_t rank) {

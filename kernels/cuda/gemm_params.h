@@ -24,6 +24,7 @@ struct GemmParams {
 
   int tokens;  // as in GemmPlan
   int token_tiles;
+  int band;
   int row_tiles;
   int tiles;  // token_tiles * row_tiles
   int stages;

@@ -11,6 +11,8 @@ namespace isobit::cuda {
 namespace {
 
 constexpr int kWarpgroupTokens = 64;
+// As many tokens as weight rows in flight, about: the fewest bytes for all multiprocessors.
+constexpr int kBandTokens = 2048;
 // What a CTA may take (227 KB); barriers included.
 constexpr int kMaxSharedBytes = 232448;
 // More stages cost start-up time (a barrier's initialisation takes tens of cycles) and gain
@@ -32,41 +34,46 @@ std::vector<GemmKernelId> ListKernels() {
 
 // What a plan takes, in cycles of a multiprocessor, for choosing between plans. Memory and
 // multiprocessors work side by side; whichever takes longer counts, and a little of the other. The
-// constants are fitted to measurements of all kernels on an H200 (PERFORMANCE.md): of 180 cases the
-// kernel chosen is within 2% of the fastest in all but 13, and within 7% in all.
+// constants are fitted to measurements of all kernels on an H200 (PERFORMANCE.md): of 105 cases the
+// kernel chosen is within 2% of the fastest in 95 and within 7% in all.
 double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   constexpr double kMemoryBytesPerCycle = 2882;
   constexpr double kMemoryStartCycles = 2000;
   constexpr double kSingleBoxPenalty = 1.097;  // shorter pieces of memory
   constexpr double kSharedBytesPerCycle = 128;
   constexpr double kLoadBytesPerCycle = 56.8;  // into one multiprocessor
-  constexpr double kCopyCycles = 75;           // to start a copy of 2 KB
+  constexpr double kCopyCycles = 87;           // to start a copy of 2 KB
   constexpr double kStageCycles = 255;         // between the wgmmas of two stages
   constexpr double kTileCycles = 1500;
   constexpr double kTileRowCycles = 3.16;  // of the epilogue, a row of the tile and warpgroup
-  constexpr double kPairCycles = 688;
+  constexpr double kPairCycles = 623;
+  constexpr double kPairCoupling = 1.04;    // CTAs of a pair wait for each other at every tile
+  constexpr double kShallowRing = 1.12;     // of three stages
   constexpr double kRereadPenalty = 0.081;  // of weights, a token tile
-  constexpr double kStepOverlap = 0.072, kOverlap = 0.065;
+  constexpr double kStepOverlap = 0.072, kOverlap = 0.084;
 
   const double tile_rows = plan.kernel.tile_rows;
   const double warpgroups = plan.kernel.warpgroups;
   const int boxes = BoxesPerStage(plan.kernel.tile_rows);
   const double stage_steps = 4 * boxes;  // of k16
   const double steps = static_cast<double>(weight.KBoxes()) * kBoxCols / 16;
-  const double panels = std::ceil(static_cast<double>(weight.Panels()) / plan.row_tiles);
+  const double panels = static_cast<double>(weight.Panels()) / plan.row_tiles;  // of a tile
 
   // One k16 step: the tensor core, or its operands in shared memory; loads; starting copies.
   const double multiply = warpgroups * tile_rows / 2;
   const double operands = warpgroups * (64 + tile_rows) * 32 / kSharedBytesPerCycle;
   const double busy = std::max(multiply, operands) + kStageCycles / stage_steps;
-  const double load = (panels * kPanelRows + plan.tokens) * 32 / kLoadBytesPerCycle;
+  const double load = (std::ceil(panels) * kPanelRows + plan.tokens) * 32 / kLoadBytesPerCycle;
   const double copies = panels / plan.CtasPerUnit() * boxes * kCopyCycles / stage_steps;
   const double step = std::max({busy, load, copies}) + kStepOverlap * std::min(busy, load);
 
   const double tiles = static_cast<double>(plan.row_tiles) * plan.token_tiles;
-  const double compute = std::ceil(tiles / plan.units) * (steps * step + kTileCycles +
-                                                          kTileRowCycles * tile_rows * warpgroups) +
-                         (plan.kernel.pair ? kPairCycles : 0);
+  const double rounds = std::ceil(tiles / plan.units);
+  const double per_tile = steps * step * (plan.stages <= 3 ? kShallowRing : 1) + kTileCycles +
+                          kTileRowCycles * tile_rows * warpgroups;
+  const bool is_coupled = plan.kernel.pair && rounds > 1;
+  const double compute =
+      rounds * per_tile * (is_coupled ? kPairCoupling : 1) + (plan.kernel.pair ? kPairCycles : 0);
   const double read_bytes = static_cast<double>(weight.Bytes()) *
                             (boxes == 1 ? kSingleBoxPenalty : 1) *
                             (1 + kRereadPenalty * (plan.token_tiles - 1));
@@ -114,6 +121,7 @@ std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedL
   const int64_t token_tiles = DivideUp(rows, most_tokens * ctas_per_unit);
   plan.token_tiles = static_cast<int>(token_tiles);
   plan.tokens = static_cast<int>(RoundUp(DivideUp(rows, token_tiles * ctas_per_unit), 8));
+  plan.band = std::max(1, kBandTokens / (plan.tokens * ctas_per_unit));
   // Weights: tiles no higher than the kernel's. If there is one round of token tiles, as many tiles
   // as units or a multiple of it, so that all units load the same amount.
   const int64_t groups_per_tile = kernel.tile_rows / weight.GroupRows();

@@ -33,6 +33,7 @@ struct GemmPlan {
   GemmKernelId kernel;
   int tokens = 0;       // of x for one CTA, a multiple of 8, at most 64 * warpgroups
   int token_tiles = 0;  // that cover all rows of x; a pair takes 2 * tokens rows
+  int band = 0;         // token tiles that are taken together, see TileAt
   int row_tiles = 0;    // that cover the weights, as evenly as groups of panels go
   int stages = 0;       // of the ring in shared memory
   int units = 0;        // that run
@@ -97,19 +98,16 @@ struct GemmTile {
   int groups;
 };
 
-// Token tiles are taken in bands of this many, so that x and the weights of all tiles in flight
-// stay in L2.
-inline constexpr int kBandTokenTiles = 16;
-
-// Tile `index` of row_tiles * token_tiles. Row tile r holds groups [G r / R, G (r + 1) / R).
-ISOBIT_HOST_DEVICE constexpr GemmTile TileAt(int index, int token_tiles, int row_tiles,
+// Tile `index` of row_tiles * token_tiles. Token tiles are taken in bands of `band`: within a band
+// all of its tokens for one row tile, then the next row tile, so that x and the weights of all
+// tiles in flight are shared by many. Row tile r holds groups [G r / R, G (r + 1) / R).
+ISOBIT_HOST_DEVICE constexpr GemmTile TileAt(int index, int token_tiles, int band, int row_tiles,
                                              int groups) {
-  const int tiles_per_band = kBandTokenTiles * row_tiles;
-  const int band = index / tiles_per_band;
-  const int first_token_tile = band * kBandTokenTiles;
+  const int tiles_per_band = band * row_tiles;
+  const int first_token_tile = index / tiles_per_band * band;
   const int left = token_tiles - first_token_tile;
-  const int width = left < kBandTokenTiles ? left : kBandTokenTiles;
-  const int in_band = index - band * tiles_per_band;
+  const int width = left < band ? left : band;
+  const int in_band = index % tiles_per_band;
   const int row_tile = in_band / width;
   const auto first = static_cast<int>(int64_t{groups} * row_tile / row_tiles);
   const auto end = static_cast<int>(int64_t{groups} * (row_tile + 1) / row_tiles);

@@ -3,7 +3,7 @@
 // that a card that slows down slows all of them. Prints medians of a call.
 //
 //   gemm_bench [--kernels] [--layer] [--rows 1,16,64] [--shapes qkv,o] [--rounds 11]
-//              [--prefetch BYTES] [--max-stages N]
+//              [--prefetch BYTES] [--max-stages N] [--band TOKENS]
 //
 // --kernels: all kernels of ours, not only the planned one, fastest first.
 // --layer: the four GEMMs of a layer one after the other, eight layers in a graph. "fused" adds
@@ -151,6 +151,7 @@ struct Options {
   int rounds = 11;
   int prefetch_bytes = GemmLaunch{}.prefetch_bytes;
   int max_stages = 1000;
+  int band = 0;
   std::vector<int64_t> rows = {1, 2, 4, 8, 16, 20, 32, 40, 64, 100, 128, 192, 256, 512, 1024, 4096};
   std::vector<std::string> shapes;
 };
@@ -207,6 +208,8 @@ class Bench {
   void Launch(const Gemm& op, const PackedMatrix& weight, GemmPlan plan, bool early,
               cudaStream_t stream) {
     plan.stages = std::min(plan.stages, options_.max_stages);
+    if (options_.band > 0)
+      plan.band = std::max(1, options_.band / (plan.tokens * plan.CtasPerUnit()));
     GemmLaunch launch;
     launch.early_start = early;
     launch.prefetch_bytes = options_.prefetch_bytes;
@@ -386,6 +389,8 @@ Options ParseOptions(int argc, char** argv) {
       o.prefetch_bytes = std::atoi(value().c_str());
     } else if (flag == "--max-stages") {
       o.max_stages = std::atoi(value().c_str());
+    } else if (flag == "--band") {
+      o.band = std::atoi(value().c_str());
     } else if (flag == "--shapes") {
       o.shapes = Split(value());
     } else if (flag == "--rows") {

@@ -51,7 +51,7 @@ for step in $steps; do
       small='GemmGpuTest.SmallAndOddShapes:GemmGpuTest.ARowThatIsNotFinite*:GemmGpuTest.LoadedWeights*'
       run 'memcheck' memcheck.log timeout 200 compute-sanitizer --error-exitcode 9 \
         "$bin/cuda_gemm_test" --gtest_filter="$small"
-      run 'racecheck' racecheck.log timeout 100 compute-sanitizer --tool racecheck \
+      run 'racecheck' racecheck.log timeout 60 compute-sanitizer --tool racecheck \
         --error-exitcode 9 "$bin/cuda_gemm_test" --gtest_filter='GemmGpuTest.ARowThatIsNotFinite*'
       ;;
     bench)

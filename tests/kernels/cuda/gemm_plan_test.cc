@@ -24,7 +24,7 @@ void ExpectCovers(const GemmPlan& plan, const PackedLayout& weight, int64_t rows
   const auto groups = static_cast<int>(weight.Groups());
   std::vector<int> seen(static_cast<size_t>(int64_t{groups} * plan.token_tiles), 0);
   for (int i = 0; i < plan.token_tiles * plan.row_tiles; ++i) {
-    const GemmTile tile = TileAt(i, plan.token_tiles, plan.row_tiles, groups);
+    const GemmTile tile = TileAt(i, plan.token_tiles, plan.band, plan.row_tiles, groups);
     ASSERT_GE(tile.token_tile, 0);
     ASSERT_LT(tile.token_tile, plan.token_tiles);
     const int panels = tile.groups * weight.GroupPanels();

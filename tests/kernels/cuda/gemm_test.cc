@@ -269,6 +269,20 @@ TEST_F(GemmGpuTest, SmallAndOddShapes) {
   }
 }
 
+// More tiles than multiprocessors: CTAs go on to next tiles, with stores of the last on their way.
+TEST_F(GemmGpuTest, EveryKernelWithManyTiles) {
+  for (int64_t n : {9000, 9002}) {
+    Case c(700, n, 192, Gemm::Epilogue::kBf16, InputKind::kWide, 13);
+    c.UseBias(true);
+    c.UseResidual(true);
+    c.ExpectEqual({40, 700}, /*all_kernels=*/true);
+  }
+  Case gated(700, 18032, 64, Gemm::Epilogue::kSiluGate, InputKind::kNormal, 14);
+  gated.ExpectEqual({40, 700}, /*all_kernels=*/true);
+  Case logits(70, 18032, 64, Gemm::Epilogue::kFp32, InputKind::kNormal, 15);
+  logits.ExpectEqual({40, 70}, /*all_kernels=*/true);
+}
+
 TEST_F(GemmGpuTest, ShapesOfModels) {
   struct Shape {
     int64_t n, k;
