@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -211,12 +213,15 @@ std::string WriteTinyModel(const TinyModelOptions& o) {
   WriteVocabulary(writer);
   WriteWeights(o, writer);
   const std::string bytes = writer.Finish();
-  // The name holds what decides the content, so that tests running at once don't disturb each
-  // other.
-  std::ostringstream name;
+  // Written aside and renamed: another test, or a model that is loaded at this moment, may be
+  // reading the file of the same options.
+  static std::atomic<int> count{0};
+  std::ostringstream name, draft;
   name << testing::TempDir() << "isobit-tiny-" << std::hash<std::string>{}(bytes) << "-" << getpid()
        << ".gguf";
-  std::ofstream(name.str(), std::ios::binary) << bytes;
+  draft << name.str() << "." << ++count;
+  std::ofstream(draft.str(), std::ios::binary) << bytes;
+  std::filesystem::rename(draft.str(), name.str());
   return name.str();
 }
 
