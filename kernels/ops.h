@@ -243,7 +243,7 @@ struct ScoreTokens {
 // What was drawn. logprob is of the logits as they left the model; processed_logprob of what the
 // draw saw.
 struct SampledToken {
-  int32_t token = -1;  // -1 if no token can be drawn: all logits are -inf, or one is NaN
+  int32_t token = -1;  // -1 if none can be drawn: all logits are -inf, one is NaN or +inf
   float logprob = 0;
   float processed_logprob = 0;  // 0 unless the row asked for it
 };
