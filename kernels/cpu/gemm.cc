@@ -20,6 +20,9 @@
 namespace isobit {
 namespace {
 
+// Tasks of a single row: enough that threads finish together.
+constexpr int64_t kRowTasksPerThread = 3;
+
 // Rows that are prepared at once. Bounds the scratch memory.
 constexpr int64_t kRowsPerPass = 256;
 
@@ -108,10 +111,17 @@ void CountTile(const GemmJob& job, bool exact) {
 
 void RunOneRow(const GemmJob& job, GemmScratch& scratch) {
   PrepareForRowKernel(job, 0, scratch.row);
-  job.context.pool.ParallelFor(job.weight.panels(), [&](int64_t panel, int) {
-    alignas(64) float out[kPanelLanes];
-    CountTile(job, ComputeRow(job, 0, panel, scratch.row, out));
-    job.epilogue(job.op, 0, panel, out);
+  // Neighbouring panels go to one task: the kernel fetches ahead beyond the end of a panel, and
+  // starts from cold memory where a task does.
+  const int64_t panels = job.weight.panels();
+  const int64_t panels_per_task = CeilDiv(panels, kRowTasksPerThread * job.context.pool.threads());
+  job.context.pool.ParallelFor(CeilDiv(panels, panels_per_task), [&](int64_t task, int) {
+    const int64_t end = std::min((task + 1) * panels_per_task, panels);
+    for (int64_t panel = task * panels_per_task; panel < end; ++panel) {
+      alignas(64) float out[kPanelLanes];
+      CountTile(job, ComputeRow(job, 0, panel, scratch.row, out));
+      job.epilogue(job.op, 0, panel, out);
+    }
   });
 }
 
