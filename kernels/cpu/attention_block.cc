@@ -229,7 +229,11 @@ void AttentionBlocks::AddValues(int64_t block_begin, const AttentionRows& state)
   if (ok && check.o.min_exponent < RequiredExponent(p, v)) {
     v = {};
     for (const Bf16* group : values_) v.Include(ScanExponents(group, kDotTerms * block.stride));
-    ok = check.o.min_exponent >= RequiredExponent(p, v);
+    int min_start = kNonFiniteExponent;
+    for (int64_t i = 0; i < size; ++i) {
+      if (before.o[i] != 0.0f) min_start = std::min(min_start, ExponentField(before.o[i]));
+    }
+    ok = check.o.min_exponent >= RequiredExponent(p, v, min_start);
   }
   for (int row = 0; row < state.rows; ++row) {
     if (ok && p_exponents_[row].finite() && !large_[row]) continue;

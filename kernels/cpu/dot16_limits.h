@@ -57,11 +57,15 @@ constexpr bool ExponentsAreSafe(const ExponentRange& a, const ExponentRange& b, 
 //  - fp32 must hold, or put below the last aligned bit, every scaled term: 2^-99.
 //  - A zero is searched as if its field 0 were an exponent, and so is a subnormal weight, which
 //    counts as 1. Above what that can give, the search was right.
-// If no product but zero can be below that limit, a step below it has only zero products, its
-// accumulator is a multiple of the last aligned bit, and passes through whatever was found.
-constexpr int RequiredExponent(const ExponentRange& a, const ExponentRange& b) {
+// If no product but zero can be below that limit, a step below it has only zero products. Its
+// accumulator passes through whatever was found, as long as it is a multiple of the last aligned
+// bit: it is if the chain began at zero, or at a sum with 24 bits above that bit. min_start: the
+// smallest exponent of the accumulators, zeros left out, where the chain began.
+constexpr int RequiredExponent(const ExponentRange& a, const ExponentRange& b,
+                               int min_start = kNonFiniteExponent) {
   const int limit = std::max({kSearchFloor + 1, a.max - 125, b.max - 125});
-  return a.min + b.min - 127 >= limit ? 0 : limit;
+  const bool only_zeros_below = a.min + b.min - 127 >= limit && min_start >= limit - 2;
+  return only_zeros_below ? 0 : limit;
 }
 
 }  // namespace isobit

@@ -328,6 +328,24 @@ TEST(AttentionTest, AnyBits) {
   }
 }
 
+// A first block whose sums come near fp32's limit or beyond, or to the subnormals, leaves them to
+// blocks that are harmless by themselves.
+TEST(AttentionTest, SumsOfAllSizesAtTheStartOfABlock) {
+  for (int exponent : {-133, -126, -100, -60, 100, 110, 116, 120, 125, 127}) {
+    for (bool zeros_follow : {false, true}) {
+      const auto make = [=](Random& random, int what, int64_t position, int d) {
+        if (what != 2) return RoundToBf16(random.Normal(0.0f, 0.5f));
+        if (position < 64) {
+          return RoundToBf16(std::ldexp(random.Uniform(1.0f, 1.9f), exponent));
+        }
+        return zeros_follow && d % 2 == 0 ? Bf16{0} : Plain(random, what, position, d);
+      };
+      Batch batch({}, {{200, 2}}, make, 19);
+      ExpectEqual(batch, absl::StrCat("2^", exponent, zeros_follow ? ", then zeros" : ""));
+    }
+  }
+}
+
 // A query that is not finite is alone with it; a key or value that is not, reaches only the rows
 // that see it.
 TEST(AttentionTest, NotFiniteInputsReachOnlyWhoSeesThem) {
