@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <type_traits>
@@ -37,7 +36,7 @@ bool LoadInteger(GgufType type, const std::byte* from, T* out) {
     case GgufType::kUint8:
       return put(Load<uint8_t>(from));
     case GgufType::kInt8:
-      return put(Load<int8_t>(from));
+      return put(int{Load<int8_t>(from)});
     case GgufType::kUint16:
       return put(Load<uint16_t>(from));
     case GgufType::kInt16:
@@ -273,13 +272,13 @@ template absl::StatusOr<std::vector<float>> GgufFile::Get(std::string_view) cons
 void GgufFile::Release(const GgufTensor& tensor) const {
   if (!mapped_ || tensor.bytes == 0) return;
   // Rounded outwards: a neighbour's bytes in the first or last page are simply read again.
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto base = reinterpret_cast<uintptr_t>(bytes_.data());
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.data) / page * page;
-  const auto end =
-      std::min(reinterpret_cast<uintptr_t>(tensor.data) + tensor.bytes, base + bytes_.size());
+  // The mapping itself begins on a page.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<size_t>(tensor.data - bytes_.data());
+  const size_t begin = offset / page * page;
   // A hint; if it fails the pages merely stay.
-  (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  (void)madvise(const_cast<std::byte*>(bytes_.data()) + begin, offset + tensor.bytes - begin,
+                MADV_DONTNEED);
 }
 
 }  // namespace isobit

@@ -107,15 +107,15 @@ struct Q6_K {
   static constexpr int64_t kElements = 256, kBytes = 210;
   static void Dequantize(const std::byte* src, int64_t, float* out) {
     const float d = HalfToFloat(Load16(src + 208));
-    for (int half = 0; half < 2; ++half) {
+    for (size_t half = 0; half < 2; ++half) {
       const std::byte* low = src + 64 * half;
       const std::byte* high = src + 128 + 32 * half;
-      for (int run = 0; run < 4; ++run) {
-        for (int part = 0; part < 2; ++part) {
-          const int index = 8 * half + 2 * run + part;
+      for (size_t run = 0; run < 4; ++run) {
+        for (size_t part = 0; part < 2; ++part) {
+          const size_t index = 8 * half + 2 * run + part;
           const auto scale = static_cast<int8_t>(Byte(src + 192 + index));
-          Run16(low + 32 * (run & 1) + 16 * part, high + 16 * part, run >= 2 ? 4 : 0, 2 * run,
-                d * static_cast<float>(scale), out + 16 * index);
+          Run16(low + 32 * (run & 1) + 16 * part, high + 16 * part, run >= 2 ? 4 : 0,
+                2 * static_cast<int>(run), d * static_cast<float>(scale), out + 16 * index);
         }
       }
     }

@@ -105,15 +105,14 @@ std::string ExpressionParser::TakeComparison() {
 ExpressionOr ExpressionParser::Compare() {
   ExpressionOr left = Sum();
   if (!left.ok()) return left;
+  std::string symbol = TakeComparison();
+  if (symbol.empty()) return left;
   auto made = New(Expression::kCompare);
-  for (std::string symbol; !(symbol = TakeComparison()).empty();) {
-    if (made->args.empty()) {
-      if (auto s = Adopt(made.get(), std::move(left)); !s.ok()) return s;
-    }
+  if (auto s = Adopt(made.get(), std::move(left)); !s.ok()) return s;
+  for (; !symbol.empty(); symbol = TakeComparison()) {
     made->operators.push_back(symbol);
     if (auto s = Adopt(made.get(), Sum()); !s.ok()) return s;
   }
-  if (made->args.empty()) return left;
   return made;
 }
 

@@ -136,7 +136,7 @@ absl::StatusOr<bool> Operators::Equal(const Value& left, const Value& right) {
   if (left.list() != nullptr && right.list() != nullptr) {
     if (left.list()->size() != right.list()->size()) return false;
     for (size_t i = 0; i < left.list()->size(); ++i) {
-      const auto same = Equal((*left.list())[i], (*right.list())[i]);
+      absl::StatusOr<bool> same = Equal((*left.list())[i], (*right.list())[i]);
       if (!same.ok() || !*same) return same;
     }
     return true;
@@ -146,7 +146,7 @@ absl::StatusOr<bool> Operators::Equal(const Value& left, const Value& right) {
     for (const auto& [key, value] : left.map()->entries) {
       const Value* other = right.map()->Find(key);
       if (other == nullptr) return false;
-      const auto same = Equal(value, *other);
+      absl::StatusOr<bool> same = Equal(value, *other);
       if (!same.ok() || !*same) return same;
     }
     return true;
@@ -174,7 +174,7 @@ absl::StatusOr<bool> Operators::Contains(const Value& container, const Value& va
   if (container.undefined() != nullptr) return false;
   if (container.list() != nullptr) {
     for (const Value& element : *container.list()) {
-      const auto same = Equal(element, value);
+      absl::StatusOr<bool> same = Equal(element, value);
       if (!same.ok() || *same) return same;
     }
     return false;
