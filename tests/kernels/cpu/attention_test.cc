@@ -297,6 +297,21 @@ TEST(AttentionTest, EqualKeysAfterFaintOnes) {
   }
 }
 
+// A split whose first keys have probabilities at the lower end of fp32: their sum is what begins
+// below the kernels' limit, not that of the values, which are large.
+TEST(AttentionTest, FaintFirstKeys) {
+  for (int log2_p : {-60, -90, -98, -100, -104, -110, -120, -125, -130}) {
+    const auto make = [log2_p](Random& random, int what, int64_t position, int d) {
+      if (what == 0) return d == 0 ? kOneBf16 : Bf16{0};
+      if (what == 2) return RoundToBf16(random.Uniform(4000.0f, 5000.0f));
+      // 0.125 * log2(e) is 0.18 a unit of the score.
+      return RoundToBf16(position < 16 ? static_cast<float>(log2_p) / 0.18f : 0.0f);
+    };
+    Batch batch({}, {{40, 2}}, make, 20);
+    ExpectEqual(batch, absl::StrCat("2^", log2_p));
+  }
+}
+
 TEST(AttentionTest, ZeroAndTinyInputs) {
   for (int zero = 0; zero < 3; ++zero) {
     const auto make = [zero](Random& random, int what, int64_t position, int d) {

@@ -235,6 +235,22 @@ TEST(GemmTest, ScaledRows) {
   }
 }
 
+// Inputs that exponent bytes hold, whose sums leave fp32: to infinity, not to the largest number,
+// and nearly so.
+TEST(GemmTest, SumsThatOverflow) {
+  Random random(19);
+  for (int64_t rows : {1, 4}) {
+    for (int exponent : {52, 55, 57}) {
+      Case c = MakeCase(random, rows, 64, 256, Wide(1), Wide(1));
+      for (Bf16& x : c.x) x = Scaled(Bf16{static_cast<uint16_t>(x.bits & 0x7fff)}, 65);
+      for (Bf16& w : c.parts[0].elements) {
+        w = Scaled(Bf16{static_cast<uint16_t>(w.bits & 0x7fff)}, exponent);
+      }
+      ExpectEqual(c, absl::StrCat("2^65 and 2^", exponent));
+    }
+  }
+}
+
 // Products of zero with something huge, among products so small that the huge exponent would count
 // if it were taken for that of a product.
 TEST(GemmTest, HugeTimesZero) {
