@@ -18,6 +18,13 @@ constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
 
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The largest power of two that divides a page, up to the tallest tile.
+int CopyTokens(int page_tokens) {
+  int tokens = kKvGroupTokens;
+  while (tokens < kPrefillTileRows && page_tokens % (2 * tokens) == 0) tokens *= 2;
+  return tokens;
+}
+
 // Makes `array` hold `count` elements, with room to grow. Zeroes new memory.
 template <typename T>
 absl::Status Reserve(int64_t count, const char* what, cudaStream_t stream, DeviceArray<T>* array,
@@ -172,6 +179,7 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
       .window = op.window,
       .scale = MakeAttentionScale(op.softmax_scale),
       .read_once = request.prefill_packed_rows == 0 && request.group <= request.split_tile_rows,
+      .copy_tokens = CopyTokens(cache.shape().page_tokens),
       .counts = (*plan)->counts.get(),
       .split_units = (*plan)->units.get(),
       .prefill_tiles = (*plan)->prefill_tiles.get(),

@@ -104,7 +104,8 @@ struct AttentionParams {
   int group;  // query heads that share a key head
   int window;
   AttentionScale scale;
-  bool read_once;  // each key is read by one CTA: it need not stay in L2
+  bool read_once;   // each key is read by one CTA: it need not stay in L2
+  int copy_tokens;  // that one copy brings: a power of two of at least 16 that divides a page
 
   // The plan, for each key head.
   const PlanCounts* counts;

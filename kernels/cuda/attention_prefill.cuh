@@ -47,7 +47,6 @@ struct PrefillConfig {
   static constexpr int kProducerRegisters = 40;
   static constexpr int kConsumerRegisters = 232;
 
-  static constexpr int kBoxes = kHeadDim / kKvBoxDims;
   static constexpr int kQueryBytes = 2 * kTileRows * kHeadDim;
   static constexpr int kKvTileBytes = 2 * kTileKeys * kHeadDim;
   static constexpr int kMergedFloats = kTileRows * kHeadDim;
@@ -61,12 +60,12 @@ struct PrefillWork {
   int kv_head;
 };
 
-// Shared memory, in this order; operands are aligned to 1024 bytes.
+// Shared memory, in this order; operands are aligned to 1024 bytes and laid out as in kv_layout.h.
 template <class Config>
 struct PrefillShared {
   static constexpr int kWorkSlots = 2;
 
-  uint8_t query[Config::kQueryBytes];  // [warpgroup][box][64][128 bytes]
+  uint8_t query[Config::kQueryBytes];
   uint8_t keys[Config::kStages][Config::kKvTileBytes];
   uint8_t values[Config::kStages][Config::kKvTileBytes];
   float merged[Config::kMergedInShared ? Config::kMergedFloats : 1];
@@ -136,36 +135,35 @@ class PrefillLoader {
     work_cursor_.Advance();
   }
 
+  using Loader = TileLoader<Config::kHeadDim, Config::kTileKeys>;
+
   // Keys run a tile ahead of values, as they are used.
   __device__ void Load(const PrefillWork& work) {
     const KeyRange any = work.tile.KeysOfAny(p_.group, p_.window);
-    const TileLoader<Config::kHeadDim, Config::kTileKeys> loader(p_, work.tile.sequence,
-                                                                 work.kv_head, any);
+    const Loader loader(p_, work.tile.sequence, work.kv_head, any);
     const int first = any.first / Config::kTileKeys * Config::kTileKeys;
-    int pages = loader.PagesOf(first);
-    LoadKeys(loader, first, pages);
+    typename Loader::Place place = loader.Find(first);
+    LoadKeys(loader, place);
 #pragma unroll 1
     for (int begin = first; begin <= any.last; begin += Config::kTileKeys) {
-      const int next_pages = loader.PagesOf(begin + Config::kTileKeys);
-      if (begin + Config::kTileKeys <= any.last) {
-        LoadKeys(loader, begin + Config::kTileKeys, next_pages);
-      }
-      LoadValues(loader, begin, pages);
-      pages = next_pages;
+      const typename Loader::Place next_place = loader.Find(begin + Config::kTileKeys);
+      if (begin + Config::kTileKeys <= any.last) LoadKeys(loader, next_place);
+      LoadValues(loader, place);
+      place = next_place;
     }
   }
 
-  using Loader = TileLoader<Config::kHeadDim, Config::kTileKeys>;
-  __device__ void LoadKeys(const Loader& loader, int begin, int pages) {
+  __device__ void LoadKeys(const Loader& loader, const typename Loader::Place& place) {
     sm90::Wait(at_.keys_empty + 8 * keys_cursor_.slot, keys_cursor_.parity ^ 1);
-    loader.Load(begin, pages, /*values=*/false, at_.Keys(keys_cursor_.slot),
-                at_.keys_full + 8 * keys_cursor_.slot);
+    loader.template Load<Loader::kGroups>(place, 0, /*values=*/false, at_.Keys(keys_cursor_.slot),
+                                          at_.keys_full + 8 * keys_cursor_.slot);
     keys_cursor_.Advance();
   }
-  __device__ void LoadValues(const Loader& loader, int begin, int pages) {
+  __device__ void LoadValues(const Loader& loader, const typename Loader::Place& place) {
     sm90::Wait(at_.values_empty + 8 * values_cursor_.slot, values_cursor_.parity ^ 1);
-    loader.Load(begin, pages, /*values=*/true, at_.Values(values_cursor_.slot),
-                at_.values_full + 8 * values_cursor_.slot);
+    loader.template Load<Loader::kGroups>(place, 0, /*values=*/true,
+                                          at_.Values(values_cursor_.slot),
+                                          at_.values_full + 8 * values_cursor_.slot);
     values_cursor_.Advance();
   }
 
@@ -201,10 +199,7 @@ __device__ void LoadPrefillQueries(const AttentionParams& p, const PrefillShared
       const bool present = row < work.tile.rows;
       const int64_t offset =
           present ? p.QueryOffset(work.tile, work.tile.packed + row, work.kv_head) : 0;
-      const uint32_t to =
-          at.query + row / Config::kWarpgroupRows * Config::kWarpgroupRows * Config::kHeadDim * 2 +
-          KvChunkOffset(Config::kHeadDim, Config::kWarpgroupRows, row % Config::kWarpgroupRows,
-                        chunk);
+      const uint32_t to = at.query + KvChunkOffset(Config::kHeadDim, row, chunk);
       sm90::CopyAsync16(to, p.q + offset + chunk * kKvChunkDims, present);
     }
     sm90::WaitCopies();
@@ -299,27 +294,30 @@ class PrefillConsumer {
 
   // ---- Products
 
+  // Operands lie in atoms as in kv_layout.h. Descriptors count in units of 16 bytes.
+  static __device__ uint64_t Descriptor(uint32_t address) {
+    return sm90::WgmmaAtomsDescriptor(address, KvAtomsBytes(Config::kHeadDim), kKvAtomBytes);
+  }
+
   __device__ void IssueScores() {
-    const uint64_t query = sm90::WgmmaDescriptor(at_.query + warpgroup_ * Config::kWarpgroupRows *
-                                                                 Config::kHeadDim * 2);
-    const uint64_t keys = sm90::WgmmaDescriptor(at_.Keys(keys_cursor_.slot));
+    const uint64_t query =
+        Descriptor(at_.query + warpgroup_ * Config::kWarpgroupRows * Config::kHeadDim * 2);
+    const uint64_t keys = Descriptor(at_.Keys(keys_cursor_.slot));
 #pragma unroll
     for (int step = 0; step < Config::kHeadDim / kDotTerms; ++step) {
-      const uint64_t in_box = step % 4 * sm90::kDescriptorStepK16;
-      const int box = step / 4;
-      sm90::WgmmaBf16(s_, query + box * (Config::kWarpgroupRows * 128 / 16) + in_box,
-                      keys + box * (Config::kTileKeys * 128 / 16) + in_box, step > 0);
+      const uint64_t offset = (step / 4 * kKvAtomBytes + step % 4 * 2 * kDotTerms) / 16;
+      sm90::WgmmaBf16(s_, query + offset, keys + offset, step > 0);
     }
     sm90::WgmmaCommit();
   }
 
   __device__ void IssueValues() {
-    const uint64_t values =
-        sm90::WgmmaColumnsDescriptor(at_.Values(values_cursor_.slot), Config::kTileKeys * 128);
+    constexpr int kStepBytes = kDotTerms / kKvAtomTokens * KvAtomsBytes(Config::kHeadDim);
+    const uint64_t values = Descriptor(at_.Values(values_cursor_.slot));
     const uint32_t accumulate = is_fresh_ ? 0 : 1;
 #pragma unroll
     for (int step = 0; step < kValueSteps; ++step) {
-      sm90::WgmmaRegisterA(o_, probability_[step], values + step * sm90::kColumnsDescriptorStepK16,
+      sm90::WgmmaRegisterA(o_, probability_[step], values + step * (kStepBytes / 16),
                            step > 0 ? 1 : accumulate);
     }
     sm90::WgmmaCommit();
@@ -457,8 +455,7 @@ class PrefillConsumer {
          i += Config::kConsumers) {
       const int row = i / kRowChunks, key = begin + row;
       if (all_.Meets(key, key + 1)) continue;
-      const uint32_t chunk =
-          values + KvChunkOffset(Config::kHeadDim, Config::kTileKeys, row, i % kRowChunks);
+      const uint32_t chunk = values + KvChunkOffset(Config::kHeadDim, row, i % kRowChunks);
       auto* at = static_cast<uint4*>(__cvta_shared_to_generic(chunk));
       if (!any_.Meets(key, key + 1)) {
         *at = uint4{0, 0, 0, 0};

@@ -101,22 +101,28 @@ class SplitConsumer {
       constexpr int kRowPairs = Config::kHeadDim / 2;
       for (int i = static_cast<int>(threadIdx.x); i < kSplitTileRows * kRowPairs;
            i += Config::kConsumers) {
-        *reinterpret_cast<uint32_t*>(&shared_.query[i / kRowPairs][i % kRowPairs * 2]) =
-            QueryPair(i / kRowPairs, i % kRowPairs);
+        const int row = i / kRowPairs, pair = i % kRowPairs;
+        *reinterpret_cast<uint32_t*>(&shared_.query[row][2 * pair]) =
+            row < tile_.rows ? QueryRow(row)[pair] : 0;
       }
       sm90::SyncNamed(kBarrier, Config::kConsumers);
     } else {
 #pragma unroll
-      for (int i = 0; i < 4 * Config::kPairs; ++i) {
-        query_[i / 4][i % 4] = QueryPair(Row(i % 2), i / 4 * 8 + i / 2 % 2 * 4 + quad_lane_);
+      for (int half = 0; half < 2; ++half) {
+        const bool present = Row(half) < tile_.rows;
+        const uint32_t* from = QueryRow(present ? Row(half) : 0) + quad_lane_;
+#pragma unroll
+        for (int i = 0; i < Config::kPairs; ++i) {
+          query_[i][half] = present ? from[8 * i] : 0;
+          query_[i][2 + half] = present ? from[8 * i + 4] : 0;
+        }
       }
     }
   }
-  // Elements 2 pair and 2 pair + 1 of a row.
-  __device__ uint32_t QueryPair(int row, int pair) const {
-    if (row >= tile_.rows) return 0;
-    const int64_t offset = p_.QueryOffset(tile_, tile_.packed + row, kv_head_);
-    return reinterpret_cast<const uint32_t*>(p_.q + offset)[pair];
+  // A row of the tile, two elements a word.
+  __device__ const uint32_t* QueryRow(int row) const {
+    return reinterpret_cast<const uint32_t*>(p_.q +
+                                             p_.QueryOffset(tile_, tile_.packed + row, kv_head_));
   }
   // The fragment of 16 dimensions, for mma.sync.
   __device__ void Query(int i, uint32_t (&q)[4]) const {
@@ -204,40 +210,64 @@ class SplitConsumer {
 
   // s = queries times this warp's 16 keys of the chunk in shared memory at `keys`.
   __device__ void ComputeScores(uint32_t keys, Scores& s) const {
+    // Fragments are loaded some ahead of their use.
+    constexpr int kAhead = Config::kPairs < 8 ? Config::kPairs : 8;
 #pragma unroll
     for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = 0.0f;
     // Matrices of the load: (keys 0..7, chunk 2i), (0..7, 2i + 1), (8..15, 2i), (8..15, 2i + 1).
     const int row = warp_ % 4 * 16 + lane_ % 8 + lane_ / 16 * 8;
+    const ChunkPairs chunks(keys, row, lane_ / 8 % 2);
 #pragma unroll
-    for (int i = 0; i < Config::kPairs; ++i) {
-      const int chunk = 2 * i + lane_ / 8 % 2;
-      uint32_t k[4];
-      sm90::LoadMatrices(k, keys + KvChunkOffset(Config::kHeadDim, Config::kChunkKeys, row, chunk));
-      uint32_t q[4];
-      Query(i, q);
-      const uint32_t first[2] = {k[0], k[1]}, second[2] = {k[2], k[3]};
-      sm90::MmaBf16(s[0], q, first);
-      sm90::MmaBf16(s[1], q, second);
+    for (int begin = 0; begin < Config::kPairs; begin += kAhead) {
+      uint32_t k[kAhead][4];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) sm90::LoadMatrices(k[i], chunks.At(begin + i));
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        uint32_t q[4];
+        Query(begin + i, q);
+        const uint32_t first[2] = {k[i][0], k[i][1]}, second[2] = {k[i][2], k[i][3]};
+        sm90::MmaBf16(s[0], q, first);
+        sm90::MmaBf16(s[1], q, second);
+      }
     }
   }
 
-  // Makes scores of keys that their rows don't see -infinity. Whether one of the others, NaN
-  // included, is not below the threshold. key: the warp's first.
+  // Addresses of the chunks 2i + odd of a row of a tile. Chunks are permuted by an exclusive or
+  // with the row, so another i is another exclusive or, in one instruction.
+  struct ChunkPairs {
+    static constexpr int kWholeBoxPairs = Config::kHeadDim / kKvBoxDims * 4;
+
+    __device__ ChunkPairs(uint32_t tile, int row, int odd)
+        : whole(tile + KvChunkOffset(Config::kHeadDim, row, odd)),
+          rest(tile + KvChunkOffset(Config::kHeadDim, row, 2 * kWholeBoxPairs + odd)) {}
+    __device__ uint32_t At(int i) const {
+      if (i < kWholeBoxPairs) return (whole ^ (i % 4 * 32)) + i / 4 * kKvAtomBytes;
+      return rest ^ ((i - kWholeBoxPairs) * 32);
+    }
+    uint32_t whole, rest;  // for i = 0, and for the first i in the box that is not whole
+  };
+
+  // Makes scores of keys that their rows don't see -infinity. Whether one of the others is not
+  // below the threshold; NaN is passed over, as it makes its row NaN on any path. key: the warp's
+  // first.
   __device__ bool HideKeys(int key, Scores& s) const {
-    bool wild = false;
-    const bool all_visible = all_.first <= key && key + 15 <= all_.last;
+    if (!(all_.first <= key && key + 15 <= all_.last)) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      float& score = s[i / 4][i % 4];
-      const int at = key + i / 4 * 8 + 2 * quad_lane_ + i % 2;
-      if (all_visible || row_keys_[i / 2 % 2].Meets(at, at + 1)) {
-        wild = wild || !(fabsf(score) < p_.scale.threshold);
-      } else {
-        score = BitsFloat(0xff800000u);
+      for (int i = 0; i < 8; ++i) {
+        const int at = key + i / 4 * 8 + 2 * quad_lane_ + i % 2;
+        if (!row_keys_[i / 2 % 2].Meets(at, at + 1)) s[i / 4][i % 4] = kHidden;
       }
     }
-    return wild;
+    float largest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float score = s[i / 4][i % 4];
+      largest = fmaxf(largest, score == kHidden ? 0.0f : fabsf(score));
+    }
+    return largest >= p_.scale.threshold;
   }
+  static constexpr float kHidden = -__builtin_huge_valf();
 
   // GridExp2(GridPoint(score)) before its rounding to bf16.
   __device__ float Exponential(float score, float offset) const {
@@ -264,43 +294,68 @@ class SplitConsumer {
     if (HasPairs()) {
       sm90::Wait(at_.full + 8 * at.slot, at.parity);
       if (all_.first <= begin && begin + Config::kChunkKeys <= all_.last + 1) {
-        AddGroups</*kHidden=*/false>(at_.Slot(at.slot), begin, chunk);
+        AddWholeChunk(at_.Slot(at.slot), chunk);
       } else {
-        AddGroups</*kHidden=*/true>(at_.Slot(at.slot), begin, chunk);
+        AddHiddenChunk(at_.Slot(at.slot), begin, chunk);
       }
       __syncwarp();
     }
     Release(at);
   }
 
-  // kHidden: some row may not see some key of the chunk.
-  template <bool kHidden>
-  __device__ void AddGroups(uint32_t values, int begin, int chunk) {
+  static constexpr int kChunkGroups = Config::kChunkKeys / kDotTerms;
+
+  // For chunks that all rows see in full. Fragments are loaded ahead of their use.
+  __device__ void AddWholeChunk(uint32_t values, int chunk) {
+    uint32_t p[kChunkGroups][4];
+#pragma unroll
+    for (int g = 0; g < kChunkGroups; ++g) LoadProbabilities(chunk * kChunkGroups + g, p[g]);
+#pragma unroll
+    for (int i = 0; i < Config::kOwnPairs; ++i) {
+      if (Pair(i) >= Config::kPairs) break;
+      uint32_t v[kChunkGroups][4];
+#pragma unroll
+      for (int g = 0; g < kChunkGroups; ++g) LoadValues(values, g, i, v[g]);
+#pragma unroll
+      for (int g = 0; g < kChunkGroups; ++g) {
+        if (i == 0) AddToSum(p[g]);
+        AddPair(p[g], v[g], o_[i]);
+      }
+    }
+  }
+
+  __device__ void AddToSum(const uint32_t (&p)[4]) {
     constexpr uint32_t kOnes[2] = {0x3f803f80u, 0x3f803f80u};
-    constexpr int kGroups = Config::kChunkKeys / kDotTerms;
-    // Matrices of the values' load: (keys 0..7, columns 0..7), (8..15, 0..7), (0..7, 8..15), ...
-    const int value_row = lane_ % 8 + lane_ / 8 % 2 * 8;
-#pragma unroll(kHidden ? 1 : kGroups)
-    for (int g = 0; g < kGroups; ++g) {
+    sm90::MmaBf16(l_, p, kOnes);
+  }
+
+  // For chunks of which some row does not see some key.
+  __device__ void AddHiddenChunk(uint32_t values, int begin, int chunk) {
+#pragma unroll 1
+    for (int g = 0; g < kChunkGroups; ++g) {
       const int key = begin + g * kDotTerms;
-      if (kHidden && !any_.Meets(key, key + kDotTerms)) continue;
+      if (!any_.Meets(key, key + kDotTerms)) continue;
       uint32_t p[4];
-      LoadProbabilities(chunk * kGroups + g, p);
-      sm90::MmaBf16(l_, p, kOnes);
+      LoadProbabilities(chunk * kChunkGroups + g, p);
+      AddToSum(p);
 #pragma unroll
       for (int i = 0; i < Config::kOwnPairs; ++i) {
         if (Pair(i) >= Config::kPairs) break;
         uint32_t v[4];
-        sm90::LoadMatricesTransposed(
-            v, values + KvChunkOffset(Config::kHeadDim, Config::kChunkKeys,
-                                      g * kDotTerms + value_row, 2 * Pair(i) + lane_ / 16));
-        if (kHidden) {
-          AddHiddenGroup(key, p, v, o_[i]);
-        } else {
-          AddPair(p, v, o_[i]);
-        }
+        LoadValues(values, g, i, v);
+        AddHiddenGroup(key, p, v, o_[i]);
       }
     }
+  }
+
+  // Values of group g of a chunk, the columns of own pair i. Matrices of the load: (keys 0..7,
+  // columns 0..7), (8..15, 0..7), (0..7, 8..15), (8..15, 8..15).
+  __device__ void LoadValues(uint32_t values, int g, int i, uint32_t (&v)[4]) const {
+    constexpr int kGroupBytes = 2 * kDotTerms * Config::kHeadDim;
+    const int row = lane_ % 8 + lane_ / 8 % 2 * 8;
+    sm90::LoadMatricesTransposed(
+        v,
+        values + g * kGroupBytes + KvChunkOffset(Config::kHeadDim, row, 2 * Pair(i) + lane_ / 16));
   }
 
   __device__ void LoadProbabilities(int group, uint32_t (&p)[4]) const {
@@ -529,12 +584,21 @@ class SplitConsumer {
       const int row = item / kQuads, column = item % kQuads * 4;
       const KeyRange seen = tile_.KeysOf(row, p_.group, p_.window);
       AttentionState4 merged;
-#pragma unroll 4
-      for (int split = seen.first / kSplitKeys; split <= seen.last / kSplitKeys; ++split) {
-        const Partial from = PartialOf(work, split);
-        merged.Add(
-            __ldcg(from.bucket + row), __ldcg(from.l + row),
-            __ldcg(reinterpret_cast<const float4*>(from.o + row * Config::kHeadDim + column)));
+      const int end = seen.last / kSplitKeys + 1;
+      for (int first = seen.first / kSplitKeys; first < end; first += kMergesAhead) {
+        AttentionState4 split[kMergesAhead];
+#pragma unroll
+        for (int i = 0; i < kMergesAhead; ++i) {
+          if (first + i >= end) break;
+          const Partial from = PartialOf(work, first + i);
+          const float* o = from.o + row * Config::kHeadDim + column;
+          split[i] = {false, __ldcg(from.bucket + row), __ldcg(from.l + row),
+                      __ldcg(reinterpret_cast<const float4*>(o))};
+        }
+#pragma unroll
+        for (int i = 0; i < kMergesAhead; ++i) {
+          if (first + i < end) merged.Add(split[i]);
+        }
       }
       const float inverse = ieee::Div(1.0f, merged.l);
       const uint2 quad = {
@@ -545,34 +609,36 @@ class SplitConsumer {
     }
   }
 
-  // MergeSplit (contract 4) for four columns.
+  // Splits whose results are fetched before they are merged one after the other.
+  static constexpr int kMergesAhead = 4;
+
+  // MergeSplit (contract 4) for four columns of a row.
   struct AttentionState4 {
     bool empty = true;
-    float bucket, l;
-    float4 o;
+    float bucket = 0.0f, l = 0.0f;
+    float4 o = {};
 
-    __device__ void Add(float split_bucket, float split_l, float4 split_o) {
+    __device__ void Add(AttentionState4 split) {
       if (empty) {
-        empty = false;
-        bucket = split_bucket;
-        l = split_l;
-        o = split_o;
+        *this = split;
         return;
       }
-      if (bucket < split_bucket) {
-        ScaleDown4(BucketSteps(split_bucket, bucket), l, o);
-        bucket = split_bucket;
-      } else if (split_bucket < bucket) {
-        ScaleDown4(BucketSteps(bucket, split_bucket), split_l, split_o);
-      }
-      l = ieee::Add(l, split_l);
-      o = {ieee::Add(o.x, split_o.x), ieee::Add(o.y, split_o.y), ieee::Add(o.z, split_o.z),
-           ieee::Add(o.w, split_o.w)};
+      RaiseTo(split.bucket);
+      split.RaiseTo(bucket);
+      l = ieee::Add(l, split.l);
+      o = {ieee::Add(o.x, split.o.x), ieee::Add(o.y, split.o.y), ieee::Add(o.z, split.o.z),
+           ieee::Add(o.w, split.o.w)};
     }
-    static __device__ void ScaleDown4(int steps, float& l, float4& o) {
-      l = ScaleDown(l, steps);
-      o = {ScaleDown(o.x, steps), ScaleDown(o.y, steps), ScaleDown(o.z, steps),
-           ScaleDown(o.w, steps)};
+    __device__ void RaiseTo(float higher) {
+      if (bucket >= higher) return;
+      const int steps = min(BucketSteps(higher, bucket), 5);
+#pragma unroll 1
+      for (int i = 0; i < steps; ++i) {
+        l = ieee::Mul(l, 0x1p-64f);
+        o = {ieee::Mul(o.x, 0x1p-64f), ieee::Mul(o.y, 0x1p-64f), ieee::Mul(o.z, 0x1p-64f),
+             ieee::Mul(o.w, 0x1p-64f)};
+      }
+      bucket = higher;
     }
   };
 

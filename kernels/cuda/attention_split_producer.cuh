@@ -164,41 +164,37 @@ class SplitProducer {
     work_cursor_.Advance();
   }
 
+  using Loader = TileLoader<Config::kHeadDim, Config::kStepKeys>;
+
   __device__ void Load(const SplitWork& work) {
     const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
-    const TileLoader<Config::kHeadDim, Config::kStepKeys> table(p_, work.tile.sequence,
-                                                                work.kv_head, keys);
-    const TileLoader<Config::kHeadDim, Config::kChunkKeys> loader(p_, work.tile.sequence,
-                                                                  work.kv_head, keys);
-    int pages = 0;
+    const Loader loader(p_, work.tile.sequence, work.kv_head, keys);
+    typename Loader::Place place = {};
+#pragma unroll 1
     for (int split = work.first_split; split < work.end_split; ++split) {
       const StepWalk<Config> walk = {keys.InSplit(split)};
-      if (split == work.first_split) pages = table.PagesOf(walk.Begin());
+      if (split == work.first_split) place = loader.Find(walk.Begin());
+#pragma unroll 1
       for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) {
-        const int next_pages = table.PagesOf(step + Config::kStepKeys);
-        for (const bool values : {false, true}) {
-          for (int chunk = 0; chunk < Config::kChunksPerStep; ++chunk) {
-            const int chunk_pages = PagesOfChunk(pages, chunk);
-            if (walk.HasChunk(step, chunk)) LoadChunk(loader, step, chunk, chunk_pages, values);
+        const typename Loader::Place next_place = loader.Find(step + Config::kStepKeys);
+#pragma unroll 1
+        for (int part = 0; part < 2 * Config::kChunksPerStep; ++part) {
+          const int chunk = part % Config::kChunksPerStep;
+          if (walk.HasChunk(step, chunk)) {
+            LoadChunk(loader, place, chunk, /*values=*/part >= Config::kChunksPerStep);
           }
         }
-        pages = next_pages;
+        place = next_place;
       }
     }
   }
 
-  // Lane g of a step looks after group g; of a chunk likewise.
-  __device__ int PagesOfChunk(int pages, int chunk) const {
-    constexpr int kGroups = Config::kChunkKeys / kKvGroupTokens;
-    const int of_lane = __shfl_sync(0xffffffffu, pages, chunk * kGroups + lane_ % kGroups);
-    return lane_ < kGroups ? of_lane : -1;
-  }
-
-  __device__ void LoadChunk(const TileLoader<Config::kHeadDim, Config::kChunkKeys>& loader,
-                            int step, int chunk, int pages, bool values) {
+  __device__ void LoadChunk(const Loader& loader, const typename Loader::Place& place, int chunk,
+                            bool values) {
+    constexpr int kChunkGroups = Config::kChunkKeys / kKvGroupTokens;
     sm90::Wait(at_.empty + 8 * cursor_.slot, cursor_.parity ^ 1);
-    loader.Load(step + chunk * Config::kChunkKeys, pages, values, at_.Slot(cursor_.slot),
-                at_.full + 8 * cursor_.slot);
+    loader.template Load<kChunkGroups>(place, chunk * kChunkGroups, values, at_.Slot(cursor_.slot),
+                                       at_.full + 8 * cursor_.slot);
     cursor_.Advance();
   }
 

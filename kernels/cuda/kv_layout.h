@@ -3,14 +3,15 @@
 
 // The layout of keys and values on the GPU.
 //
-//     [layer][page][kv head]{keys, values}, each a tile of page_tokens rows
+//     [layer][page][kv head]{keys, values}, each [group of 8 tokens][box][token][dimension]
 //
-// A tile holds rows of head_dim elements cut into boxes: boxes of 64 dimensions, then one of 32 or
-// 16 where head_dim is no multiple of 64. A box is [row][dimensions of the box], its 16-byte chunks
-// permuted as the 128-, 64- or 32-byte swizzle of the tensor core wants them in shared memory,
-// which also spares ldmatrix bank conflicts. The permutation repeats every 8 rows. So 16 rows of
-// one box are one contiguous piece that a bulk copy brings to its place in a tile of any height,
-// and kernels can make tiles from pages of any size.
+// A row of head_dim elements is cut into boxes of 64 dimensions, then one of 32 or 16 where
+// head_dim is no multiple of 64. Eight rows of a box, an atom, have their 16-byte chunks permuted
+// as the 128-, 64- or 32-byte swizzle of the tensor core wants them in shared memory, which also
+// spares ldmatrix bank conflicts. All atoms of eight tokens lie together, so any run of tokens of a
+// page that starts and ends at a multiple of 8 is one contiguous piece, in global memory as in a
+// tile in shared memory: kernels make tiles of any height from pages of any size with few, large
+// copies.
 
 #include <cstdint>
 
@@ -21,8 +22,9 @@
 namespace isobit::cuda {
 
 inline constexpr int kKvBoxDims = 64;
-inline constexpr int kKvChunkDims = 8;     // 16 bytes
-inline constexpr int kKvGroupTokens = 16;  // pages and tiles are whole groups of rows
+inline constexpr int kKvChunkDims = 8;  // 16 bytes
+inline constexpr int kKvAtomTokens = 8;
+inline constexpr int kKvGroupTokens = 16;  // the unit of pages, and of one step of dot16
 
 // What the kernels are compiled for.
 inline constexpr int kHeadDims[] = {16, 32, 64, 80, 96, 128, 256};
@@ -34,27 +36,22 @@ constexpr bool IsSupportedHeadDim(int head_dim) {
   return false;
 }
 
-ISOBIT_HOST_DEVICE constexpr int KvBoxes(int head_dim) {
-  return (head_dim + kKvBoxDims - 1) / kKvBoxDims;
-}
-// Bytes of a row in a box.
-ISOBIT_HOST_DEVICE constexpr int KvBoxRowBytes(int head_dim, int box) {
-  const int left = head_dim - box * kKvBoxDims;
-  return 2 * (left < kKvBoxDims ? left : kKvBoxDims);
-}
-// Where a box begins in a tile of `rows` rows. All boxes before it are whole.
-ISOBIT_HOST_DEVICE constexpr int KvBoxOffset(int rows, int box) {
-  return rows * box * (2 * kKvBoxDims);
-}
+// Bytes from one group of 8 tokens to the next, and of a whole box's atom.
+ISOBIT_HOST_DEVICE constexpr int KvAtomsBytes(int head_dim) { return 2 * kKvAtomTokens * head_dim; }
+inline constexpr int kKvAtomBytes = 2 * kKvAtomTokens * kKvBoxDims;
 
-// Byte offset, in a tile of `rows` rows, of the chunk that holds dimensions [8 chunk, 8 chunk + 8).
-ISOBIT_HOST_DEVICE constexpr int KvChunkOffset(int head_dim, int rows, int row, int chunk) {
+// Byte offset, from the beginning of a tile, of the chunk that holds dimensions [8 chunk, 8 chunk +
+// 8) of a row.
+ISOBIT_HOST_DEVICE constexpr int KvChunkOffset(int head_dim, int row, int chunk) {
   const int box = chunk / 8;
-  const int row_bytes = KvBoxRowBytes(head_dim, box);
-  const int permuted = chunk % 8 ^ (row_bytes == 128  ? row % 8
-                                    : row_bytes == 64 ? row / 2 % 4
-                                                      : row / 4 % 2);
-  return KvBoxOffset(rows, box) + row * row_bytes + 16 * permuted;
+  const int dims_left = head_dim - box * kKvBoxDims;
+  const int row_bytes = 2 * (dims_left < kKvBoxDims ? dims_left : kKvBoxDims);
+  const int in_atom = row % kKvAtomTokens;
+  const int permuted = chunk % 8 ^ (row_bytes == 128  ? in_atom
+                                    : row_bytes == 64 ? in_atom / 2
+                                                      : in_atom / 4);
+  return row / kKvAtomTokens * KvAtomsBytes(head_dim) + box * kKvAtomBytes + in_atom * row_bytes +
+         16 * permuted;
 }
 
 struct KvLayout {

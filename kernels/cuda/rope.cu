@@ -112,8 +112,7 @@ class HeadWriter {
     const KvLayout& layout = p_.layout;
     const int64_t tile =
         values ? layout.ValuesOffset(page_, kv_head) : layout.KeysOffset(page_, kv_head);
-    StoreChunk(chunk, p_.cache_layer + tile +
-                          KvChunkOffset(layout.head_dim, layout.page_tokens, slot_, lane_));
+    StoreChunk(chunk, p_.cache_layer + tile + KvChunkOffset(layout.head_dim, slot_, lane_));
   }
 
   const RopeParams& p_;

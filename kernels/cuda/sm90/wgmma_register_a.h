@@ -7,21 +7,23 @@
 // with values: D[64][N] = D + A[64][16] B[16][N]. Each element is one Dot16 step (contract 1).
 //
 // A's fragment is that of mma.sync m16n8k16 (mma.h) for the 16 rows of the calling warp; D's is that
-// of wgmma.h. B lies in boxes of 64 columns: rows (k) of 128 bytes, chunks permuted as in wgmma.h.
+// of wgmma.h. B lies in atoms of 8 k and 64 columns: rows (k) of 128 bytes, chunks permuted as in
+// wgmma.h.
 
 #include <cstdint>
 
 namespace isobit::sm90 {
 
-// The descriptor of B. box_bytes: from one box of 64 columns to the next. Adding 128 to the
-// descriptor moves on by 16 k.
-__device__ inline uint64_t WgmmaColumnsDescriptor(uint32_t address, uint32_t box_bytes) {
+// The descriptor of an operand in atoms of 8 rows of 128 bytes, aligned to 1024, whichever way it is
+// stored. rows_bytes: from 8 rows to the next 8. columns_bytes: from 64 columns to the next, for
+// operands stored with n contiguous; the others are moved on by adding to the descriptor, which
+// counts in units of 16 bytes.
+__device__ inline uint64_t WgmmaAtomsDescriptor(uint32_t address, uint32_t rows_bytes,
+                                                uint32_t columns_bytes) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  constexpr uint64_t kGroupStride = uint64_t{1024 / 16} << 32;  // from 8 k to the next
-  return kSwizzle128 | kGroupStride | uint64_t{box_bytes / 16} << 16 | ((address & 0x3ffff) >> 4);
+  return kSwizzle128 | uint64_t{rows_bytes / 16} << 32 | uint64_t{columns_bytes / 16} << 16 |
+         ((address & 0x3ffff) >> 4);
 }
-
-inline constexpr uint64_t kColumnsDescriptorStepK16 = 16 * 128 / 16;
 
 // clang-format off
 __device__ inline void WgmmaRegisterA(float (&d)[32], const uint32_t (&a)[4], uint64_t b, uint32_t accumulate) {

@@ -124,9 +124,8 @@ class CudaRopeTest : public TwinBackends {
               const int64_t tile =
                   values ? layout.ValuesOffset(page, head) : layout.KeysOffset(page, head);
               for (int d = 0; d < shape.head_dim; ++d) {
-                const int64_t offset =
-                    layer * layout.LayerBytes() + tile +
-                    cuda::KvChunkOffset(shape.head_dim, shape.page_tokens, slot, d / 8) + d % 8 * 2;
+                const int64_t offset = layer * layout.LayerBytes() + tile +
+                                       cuda::KvChunkOffset(shape.head_dim, slot, d / 8) + d % 8 * 2;
                 Bf16 element;
                 std::memcpy(&element, &memory[static_cast<size_t>(offset)], sizeof(element));
                 got.push_back(element);
