@@ -12,7 +12,8 @@ inline constexpr int kTileLanes = 64;
 struct TileCheck {
   int min_exponent = kNonFiniteExponent;  // smallest that any chain aligned to
   bool wrapped = false;                   // a sum may have left the int32
-  // Largest field of the weights, a zero's being 0; kNonFiniteExponent if above kMaxWeightExponent.
+  // Largest field of the weights, a zero's being 0. Bytes saturate: what is above
+  // kMaxWeightExponent, infinities and NaN included, gives kMaxWeightExponent + 1.
   int max_weight_exponent = 0;
 };
 

@@ -53,9 +53,7 @@ struct TileGuard {
     alignas(64) uint8_t bytes[4 * kLanes];
     hn::Store(max_weight, ByteTag(), bytes);
     const int largest = *std::max_element(bytes, bytes + 4 * kLanes);
-    // A byte that saturated may stand for more than it says.
-    check.max_weight_exponent =
-        largest == 255 ? kNonFiniteExponent : std::max(0, largest - kWeightOffset);
+    check.max_weight_exponent = std::max(0, largest - kWeightOffset);
     return check;
   }
 };

@@ -12,7 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/attention_kernel.h"
 #include "kernels/cpu/kv_cache.h"
+#include "kernels/numerics/grid_exp.h"
 #include "kernels/reference/backend.h"
 #include "tests/kernels/cpu/inputs.h"
 
@@ -297,15 +299,31 @@ TEST(AttentionTest, EqualKeysAfterFaintOnes) {
   }
 }
 
+// The same in scores: the first 16 dimensions leave a sum in [1, 2), the next 16 products are all
+// near 4.
+TEST(AttentionTest, ScoresThatWrap) {
+  for (int q_first = 0x3d60; q_first < 0x3d80; q_first += 4) {
+    const auto make = [q_first](Random& random, int what, int64_t position, int d) {
+      if (what == 2) return Plain(random, what, position, d);
+      if (what == 0 && d < 16) return Bf16{static_cast<uint16_t>(q_first)};
+      if (what == 1 && position % 2 == 1) return RoundToBf16(0.5f);
+      return Bf16{0x3fff};
+    };
+    Batch batch({}, {{70, 2}}, make, 21);
+    batch.softmax_scale = 0.01;
+    ExpectEqual(batch, absl::StrCat("first ", q_first));
+  }
+}
+
 // A split whose first keys have probabilities at the lower end of fp32: their sum is what begins
 // below the kernels' limit, not that of the values, which are large.
 TEST(AttentionTest, FaintFirstKeys) {
-  for (int log2_p : {-60, -90, -98, -100, -104, -110, -120, -125, -130}) {
+  for (float log2_p = -108.0f; log2_p < -95.0f; log2_p += 0.5f) {
     const auto make = [log2_p](Random& random, int what, int64_t position, int d) {
       if (what == 0) return d == 0 ? kOneBf16 : Bf16{0};
       if (what == 2) return RoundToBf16(random.Uniform(4000.0f, 5000.0f));
       // 0.125 * log2(e) is 0.18 a unit of the score.
-      return RoundToBf16(position < 16 ? static_cast<float>(log2_p) / 0.18f : 0.0f);
+      return RoundToBf16(position < 16 ? log2_p / 0.18f : 0.0f);
     };
     Batch batch({}, {{40, 2}}, make, 20);
     ExpectEqual(batch, absl::StrCat("2^", log2_p));
@@ -399,6 +417,36 @@ TEST(AttentionTest, ChunksEqualTheWhole) {
     const std::vector<Bf16> want_rows(want.begin() + (tokens - queries) * width,
                                       want.begin() + tokens * width);
     EXPECT_TRUE(SameBits(got_rows, want_rows, width)) << queries << " of " << tokens;
+  }
+}
+
+// Every point of the grid through the kernel that makes probabilities, with c = 1 and no bucket.
+TEST(AttentionKernelTest, ExponentialOfEveryGridPoint) {
+  constexpr float kLowest = -130.0f, kHighest = 128.5f;
+  for (const InstructionSet& set : AvailableInstructionSets()) {
+    CpuContext context(1, set.targets);
+    const AttentionKernels kernels = SelectAttentionKernels(context);
+    alignas(64) float o[kTileLanes], l = 0.0f, bucket = 0.0f;
+    alignas(64) float scores[kBlockKeys];
+    bool empty = false;
+    ActivationStep p[kBlockSteps];
+    StepKind kinds[kBlockSteps];
+    ExponentRange exponents;
+    const VisibleKeys visible = {0, kBlockKeys - 1};
+    int64_t different = 0;
+    for (float x = kLowest; x < kHighest; x += kBlockKeys / static_cast<float>(kGridSize)) {
+      for (int j = 0; j < kBlockKeys; ++j) {
+        scores[j] = x + static_cast<float>(j) / static_cast<float>(kGridSize);
+      }
+      kernels.probabilities({scores, &visible, AttentionScale{1.0f, 1024.0f},
+                             AttentionRows{1, kTileLanes, o, &l, &bucket, &empty}, p, kinds,
+                             &exponents});
+      for (int j = 0; j < kBlockKeys; ++j) {
+        const float want = ToFloat(GridExp2(scores[j]));
+        different += FloatBits(p[j / kDotTerms].value[j % kDotTerms]) != FloatBits(want);
+      }
+    }
+    EXPECT_EQ(different, 0) << set.name;
   }
 }
 
