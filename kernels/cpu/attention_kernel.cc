@@ -113,7 +113,8 @@ HWY_INLINE float SumStep(const ActivationStep& p, float l, int* min_exponent) {
   const FloatTag df;
   const IntTag di;
   const auto mask = hn::Set(di, static_cast<int32_t>(kExponentMask));
-  auto largest = hn::And(hn::BitCast(di, hn::Set(df, l)), mask);
+  auto largest =
+      hn::Max(hn::And(hn::BitCast(di, hn::Set(df, l)), mask), hn::Set(di, kSearchFloor << 23));
   for (int i = 0; i < kDotTerms; i += kLanes) {
     largest = hn::Max(largest, hn::And(hn::BitCast(di, hn::Load(df, p.value + i)), mask));
   }
