@@ -17,8 +17,8 @@
 namespace isobit {
 namespace {
 
-constexpr uint32_t kTypeUint32 = 4, kTypeFloat32 = 6, kTypeString = 8, kTypeArray = 9,
-                   kTypeInt32 = 5;
+constexpr uint32_t kTypeUint32 = 4, kTypeFloat32 = 6, kTypeBool = 7, kTypeString = 8,
+                   kTypeArray = 9, kTypeInt32 = 5;
 constexpr uint32_t kTensorF32 = 0, kTensorBf16 = 30;
 constexpr size_t kAlignment = 32;
 
@@ -40,6 +40,7 @@ std::string ByteToken(int byte) {
 class Writer {
  public:
   void Key(const std::string& key, uint32_t value) { Header(key, kTypeUint32), Raw(value); }
+  void Key(const std::string& key, bool value) { Header(key, kTypeBool), Raw(uint8_t{value}); }
   void Key(const std::string& key, float value) { Header(key, kTypeFloat32), Raw(value); }
   void Key(const std::string& key, const std::string& value) {
     Header(key, kTypeString), Text(value);
@@ -138,7 +139,7 @@ class Writer {
   std::vector<StoredTensor> tensors_;
 };
 
-void WriteVocabulary(Writer& writer) {
+void WriteVocabulary(const TinyModelOptions& o, Writer& writer) {
   std::vector<std::string> tokens;
   for (int b = 0; b < 256; ++b) tokens.push_back(ByteToken(b));
   const std::vector<std::string> merges = {"t h", "h e",  "i n", "th e",
@@ -161,6 +162,7 @@ void WriteVocabulary(Writer& writer) {
   writer.Key("tokenizer.ggml.merges", merges);
   writer.Key("tokenizer.ggml.bos_token_id", uint32_t{kTinyEos});
   writer.Key("tokenizer.ggml.eos_token_id", uint32_t{kTinyEos});
+  if (o.add_bos) writer.Key("tokenizer.ggml.add_bos_token", true);
   writer.Key(
       "tokenizer.chat_template",
       std::string(
@@ -210,7 +212,7 @@ std::string WriteTinyModel(const TinyModelOptions& o) {
   writer.Key("llama.rope.dimension_count", static_cast<uint32_t>(o.head_dim));
   writer.Key("llama.attention.layer_norm_rms_epsilon", 1e-5f);
   writer.Key("llama.rope.freq_base", 10000.0f);
-  WriteVocabulary(writer);
+  WriteVocabulary(o, writer);
   WriteWeights(o, writer);
   const std::string bytes = writer.Finish();
   // Written aside and renamed: another test, or a model that is loaded at this moment, may be

@@ -19,6 +19,7 @@ struct TinyModelOptions {
   int head_dim = 16;
   int context_length = 4096;
   bool tied = true;
+  bool add_bos = false;  // texts begin with BOS
   // Standard deviation of weights, in units of 1 / sqrt(inputs). Larger: sharper distributions.
   float weight_scale = 1.5f;
 };

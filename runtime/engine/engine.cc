@@ -121,6 +121,7 @@ class Engine::Impl {
       return *ids;
     }
     std::string text;
+    EncodeOptions encode;
     if (const auto* messages = std::get_if<std::vector<ChatMessage>>(&request.prompt)) {
       absl::StatusOr<std::string> applied = model.ApplyChatTemplate(*messages, true);
       if (!applied.ok()) {
@@ -128,10 +129,11 @@ class Engine::Impl {
                             absl::StrCat("messages: ", applied.status().message()));
       }
       text = *std::move(applied);
+      encode.add_special = false;  // a template writes BOS itself where the model wants it
     } else {
       text = std::get<std::string>(request.prompt);
     }
-    absl::StatusOr<std::vector<int32_t>> ids = model.tokenizer().Encode(text);
+    absl::StatusOr<std::vector<int32_t>> ids = model.tokenizer().Encode(text, encode);
     if (!ids.ok()) {
       return absl::Status(ids.status().code(), absl::StrCat("prompt: ", ids.status().message()));
     }

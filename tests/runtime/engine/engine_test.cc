@@ -255,6 +255,18 @@ TEST(Engine, TokensArriveInOrderAndAddUpToTheText) {
   }
 }
 
+TEST(Engine, ATextBeginsWithBosButAConversationIsItsTemplates) {
+  auto engine = MakeEngine({}, {.add_bos = true});
+  EXPECT_EQ(One(*engine, Greedy("a")).prompt_token_ids, (std::vector<int32_t>{kTinyEos, 'a'}));
+  Request request = Greedy("chat");
+  request.prompt = std::vector<ChatMessage>{{"user", "a"}};
+  const std::vector<int32_t> ids = One(*engine, std::move(request)).prompt_token_ids;
+  EXPECT_EQ(ids, engine->model()
+                     .tokenizer()
+                     .Encode("<|im_start|>user\na<|im_end|><|im_start|>", {.add_special = false})
+                     .value());
+}
+
 TEST(Engine, CancelKeepsWhatWasDrawn) {
   auto engine = MakeEngine();
   std::promise<Completion> promise;
