@@ -29,9 +29,9 @@ using Clock = std::chrono::steady_clock;
 struct BenchOptions {
   ModelOptions model;
   bool json = false;
-  int repeat = 5;
+  int repeat = 3;
   int64_t prefill_tokens = 512;
-  int64_t decode_tokens = 128;
+  int64_t decode_tokens = 64;
   int64_t together = 32;
 };
 
