@@ -33,6 +33,10 @@ struct CudaOptions {
 // found not to be the contract's; Unimplemented in builds without CUDA.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
 
+// Bytes a second that the GPU's memory gives to a kernel that does nothing but read, measured now.
+// Unimplemented in builds without CUDA.
+absl::StatusOr<double> MeasureCudaReadBandwidth(const CudaOptions& options);
+
 }  // namespace isobit
 
 #endif  // ISOBIT_KERNELS_BACKENDS_H_

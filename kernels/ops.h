@@ -310,6 +310,12 @@ struct DeviceInfo {
   int64_t available_bytes = 0;  // free for weights, KV pool and workspace when asked
 };
 
+// Operations that were recorded, to be issued again all at once (Backend::Record).
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
 // Work done by exact slow paths since the backend was made. For people and tests; decides nothing.
 struct BackendCounters {
   uint64_t gemm_tiles = 0;
@@ -347,6 +353,17 @@ class Backend {
   virtual void Run(const Attention& op) = 0;
   virtual void Run(const ScoreTokens& op) = 0;
   virtual void Run(const SampleTokens& op) = 0;
+
+  // Records the operations that `issue` hands to Run(), instead of running them; it calls nothing
+  // else. Replay() issues them: the same numbers and pointers, with what that memory holds then.
+  // All memory that they name must outlive the recording. Null where nothing would be gained by it,
+  // as here, and where the backend still lacks memory for operations of these shapes, which it gets
+  // when they are run once.
+  virtual std::unique_ptr<Recording> Record(const std::function<void()>& /*issue*/) {
+    return nullptr;
+  }
+  // False, and nothing is issued, if the recording is out of date: the backend's own memory moved.
+  virtual bool Replay(const Recording& /*recording*/) { return false; }
 
   virtual absl::Status Synchronize() = 0;
 };

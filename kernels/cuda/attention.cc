@@ -25,25 +25,6 @@ int CopyTokens(int page_tokens) {
   return tokens;
 }
 
-// Makes `array` hold `count` elements, with room to grow. Zeroes new memory.
-template <typename T>
-absl::Status Reserve(int64_t count, const char* what, cudaStream_t stream, DeviceArray<T>* array,
-                     int64_t* capacity) {
-  if (count <= *capacity) return absl::OkStatus();
-  if (cudaError_t error = cudaStreamSynchronize(stream); error != cudaSuccess) {
-    return FromCuda(error, "waiting for attention");
-  }
-  array->reset();
-  *capacity = 0;
-  const int64_t wanted = count + count / 4;
-  absl::StatusOr<DeviceArray<T>> larger = AllocateDeviceArray<T>(static_cast<size_t>(wanted), what);
-  if (!larger.ok()) return larger.status();
-  *array = *std::move(larger);
-  *capacity = wanted;
-  return FromCuda(cudaMemsetAsync(array->get(), 0, static_cast<size_t>(wanted) * sizeof(T), stream),
-                  "clearing attention's scratch memory");
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AttentionRunner>> AttentionRunner::Create(int multiprocessors) {
@@ -56,14 +37,36 @@ absl::StatusOr<std::unique_ptr<AttentionRunner>> AttentionRunner::Create(int mul
   return runner;
 }
 
+// Makes `array` hold `count` elements, with room to grow. Zeroes new memory.
+template <typename T>
+absl::Status AttentionRunner::Reserve(int64_t count, const char* what, cudaStream_t stream,
+                                      DeviceArray<T>* array, int64_t* capacity) {
+  if (count <= *capacity) return absl::OkStatus();
+  if (!may_grow_) return absl::FailedPreconditionError("attention needs more memory");
+  if (cudaError_t error = cudaStreamSynchronize(stream); error != cudaSuccess) {
+    return FromCuda(error, "waiting for attention");
+  }
+  ++memory_generation_;
+  array->reset();
+  *capacity = 0;
+  const int64_t wanted = count + count / 4;
+  absl::StatusOr<DeviceArray<T>> larger = AllocateDeviceArray<T>(static_cast<size_t>(wanted), what);
+  if (!larger.ok()) return larger.status();
+  *array = *std::move(larger);
+  *capacity = wanted;
+  return FromCuda(cudaMemsetAsync(array->get(), 0, static_cast<size_t>(wanted) * sizeof(T), stream),
+                  "clearing attention's scratch memory");
+}
+
 PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
   PlanRequest request;
   request.batch = *op.batch;
-  request.group = op.heads / op.kv_heads;
+  request.group = Divisor(op.heads / op.kv_heads);
   request.window = op.window;
   // In a decode step every sequence has one row, and a tile holds its heads.
   const bool is_decode = op.batch->rows == op.batch->sequences;
-  request.split_tile_rows = is_decode ? std::min(request.group, kSplitTileRows) : kSplitTileRows;
+  request.split_tile_rows =
+      is_decode ? std::min(request.group.value(), kSplitTileRows) : kSplitTileRows;
   if (HasPrefillKernel(op.head_dim) && !is_decode) request.prefill_packed_rows = kPrefillPackedRows;
   const Limits limits = LimitsOf(request, op.kv_heads);
   request.whole_tiles =
@@ -74,7 +77,7 @@ PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
 
 AttentionRunner::Limits AttentionRunner::LimitsOf(const PlanRequest& request, int kv_heads) {
   const RowBatch& batch = request.batch;
-  const int64_t packed_rows = batch.rows * request.group;
+  const int64_t packed_rows = batch.rows * request.group.value();
   Limits limits = {};
   // A sequence's last tile need not be full.
   limits.split_tiles = packed_rows / request.split_tile_rows + batch.sequences;
@@ -94,48 +97,43 @@ AttentionRunner::Limits AttentionRunner::LimitsOf(const PlanRequest& request, in
 int64_t AttentionRunner::PartialFloats(const PlanRequest& request, const Limits& limits,
                                        int kv_heads, int head_dim) {
   if (request.whole_tiles || request.batch.max_context <= kSplitKeys) return 0;
-  return limits.split_units * kv_heads * request.split_tile_rows * (head_dim + 2);
+  return limits.split_units * kv_heads * SplitPartialFloats(request.split_tile_rows, head_dim);
 }
 
 absl::StatusOr<const AttentionRunner::Plan*> AttentionRunner::FindPlan(const PlanRequest& request,
                                                                        const Limits& limits,
-                                                                       uint64_t upload_count,
                                                                        cudaStream_t stream) {
-  for (Plan& plan : plans_) {
-    if (plan.upload_count != upload_count || !(plan.request == request)) continue;
-    plan.last_used = runs_;
-    return &plan;
+  for (size_t i = 0; i < plans_used_; ++i) {
+    if (plans_[i].request == request) return &plans_[i];
   }
-  Plan* to_replace = nullptr;
-  for (Plan& plan : plans_) {
-    if (plan.upload_count != upload_count) to_replace = &plan;
-  }
-  if (to_replace == nullptr && plans_.size() < kPlans) {
-    auto counts = AllocateDeviceArray<PlanCounts>(1, "a plan of attention");
-    if (!counts.ok()) return counts.status();
-    to_replace = &plans_.emplace_back();
-    to_replace->counts = *std::move(counts);
-  }
-  if (to_replace == nullptr) {
-    to_replace = &*std::min_element(plans_.begin(), plans_.end(), [](const Plan& a, const Plan& b) {
-      return a.last_used < b.last_used;
-    });
-  }
-  Plan& plan = *to_replace;
-  absl::Status status =
-      Reserve(limits.split_units, "a plan of attention", stream, &plan.units, &plan.unit_capacity);
+  absl::StatusOr<Plan*> next = NextPlan();
+  if (!next.ok()) return next.status();
+  Plan& plan = **next;
+  absl::Status status = Reserve(std::max<int64_t>(limits.split_units, multiprocessors_),
+                                "a plan of attention", stream, &plan.units, &plan.unit_capacity);
   if (status.ok()) {
     status = Reserve(std::max<int64_t>(limits.prefill_tiles, 1), "a plan of attention", stream,
                      &plan.prefill_tiles, &plan.prefill_capacity);
   }
   if (!status.ok()) return status;
   plan.request = request;
-  plan.upload_count = upload_count;
-  plan.last_used = runs_;
   const cudaError_t error = LaunchAttentionPlan(request, plan.counts.get(), plan.units.get(),
                                                 plan.prefill_tiles.get(), stream);
   if (error != cudaSuccess) return FromCuda(error, "planning attention");
+  ++plans_used_;
   return &plan;
+}
+
+// The first plan that is not in use, or the last one, which is given up.
+absl::StatusOr<AttentionRunner::Plan*> AttentionRunner::NextPlan() {
+  if (plans_used_ == kPlans) --plans_used_;
+  if (plans_used_ == plans_.size()) {
+    if (!may_grow_) return absl::FailedPreconditionError("attention needs another plan");
+    auto counts = AllocateDeviceArray<PlanCounts>(1, "a plan of attention");
+    if (!counts.ok()) return counts.status();
+    plans_.emplace_back().counts = *std::move(counts);
+  }
+  return &plans_[plans_used_];
 }
 
 absl::Status AttentionRunner::ReserveScratch(const Attention& op, const PlanRequest& request,
@@ -156,15 +154,14 @@ absl::Status AttentionRunner::ReserveScratch(const Attention& op, const PlanRequ
 }
 
 absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
-                                  uint64_t upload_count, cudaStream_t stream) {
+                                  cudaStream_t stream) {
   if (op.batch->rows == 0) return absl::OkStatus();
   assert(op.heads % op.kv_heads == 0 && op.head_dim == cache.shape().head_dim &&
          op.kv_heads == cache.shape().kv_heads);
-  ++runs_;
   const PlanRequest request = MakeRequest(op);
   const Limits limits = LimitsOf(request, op.kv_heads);
   if (absl::Status s = ReserveScratch(op, request, limits, stream); !s.ok()) return s;
-  const absl::StatusOr<const Plan*> plan = FindPlan(request, limits, upload_count, stream);
+  const absl::StatusOr<const Plan*> plan = FindPlan(request, limits, stream);
   if (!plan.ok()) return plan.status();
 
   const AttentionParams params = {
@@ -176,9 +173,11 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
       .page_table_stride = op.batch->page_table_stride,
       .heads = op.heads,
       .group = request.group,
+      .page_tokens = Divisor(cache.shape().page_tokens),
       .window = op.window,
       .scale = MakeAttentionScale(op.softmax_scale),
-      .read_once = request.prefill_packed_rows == 0 && request.group <= request.split_tile_rows,
+      .read_once =
+          request.prefill_packed_rows == 0 && request.group.value() <= request.split_tile_rows,
       .copy_tokens = CopyTokens(cache.shape().page_tokens),
       .counts = (*plan)->counts.get(),
       .split_units = (*plan)->units.get(),

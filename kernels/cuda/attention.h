@@ -25,12 +25,18 @@ class AttentionRunner {
   static absl::StatusOr<std::unique_ptr<AttentionRunner>> Create(int multiprocessors);
 
   // Queues op; `cache` is op.cache. Scratch memory grows with the largest batch seen, for which the
-  // stream is waited for; a running model stops growing soon.
-  //
-  // upload_count: how many uploads the backend has queued so far. Plans are kept while it stands,
-  // because nothing else writes the arrays of a batch.
-  absl::Status Run(const Attention& op, const CudaKvCache& cache, uint64_t upload_count,
-                   cudaStream_t stream);
+  // stream is waited for; a running model stops growing soon. FailedPrecondition if it would have
+  // to grow and may not.
+  absl::Status Run(const Attention& op, const CudaKvCache& cache, cudaStream_t stream);
+
+  // Plans are kept from one layer to the next. To be called whenever the arrays of a batch may have
+  // changed: after an upload.
+  void ForgetPlans() { plans_used_ = 0; }
+
+  // While launches are captured in a graph, no memory may be allocated.
+  void set_may_grow(bool may_grow) { may_grow_ = may_grow; }
+  // Changes whenever memory moves: graphs captured before are not valid any more.
+  uint64_t memory_generation() const { return memory_generation_; }
 
   // Waits for the stream. Returns what was counted so far, nothing after a device error.
   BackendCounters Counters(cudaStream_t stream) const;
@@ -39,8 +45,6 @@ class AttentionRunner {
   // A batch cut into tiles, on the device.
   struct Plan {
     PlanRequest request;
-    uint64_t upload_count = 0;
-    uint64_t last_used = 0;
     DeviceArray<PlanCounts> counts;
     DeviceArray<SplitUnit> units;
     DeviceArray<AttentionTile> prefill_tiles;
@@ -61,14 +65,22 @@ class AttentionRunner {
   static int64_t PartialFloats(const PlanRequest& request, const Limits& limits, int kv_heads,
                                int head_dim);
   absl::StatusOr<const Plan*> FindPlan(const PlanRequest& request, const Limits& limits,
-                                       uint64_t upload_count, cudaStream_t stream);
+                                       cudaStream_t stream);
+  absl::StatusOr<Plan*> NextPlan();
   absl::Status ReserveScratch(const Attention& op, const PlanRequest& request, const Limits& limits,
                               cudaStream_t stream);
+  template <typename T>
+  absl::Status Reserve(int64_t count, const char* what, cudaStream_t stream, DeviceArray<T>* array,
+                       int64_t* capacity);
 
   const int multiprocessors_;
   DeviceArray<AttentionCounters> counters_;
-  std::vector<Plan> plans_;  // a few: layers may differ in their windows
-  uint64_t runs_ = 0;
+  // A few: layers may differ in their windows. The same operations in the same order get the same
+  // ones, so that they need no more memory the second time.
+  std::vector<Plan> plans_;
+  size_t plans_used_ = 0;  // of the batch at hand
+  bool may_grow_ = true;
+  uint64_t memory_generation_ = 0;
 
   DeviceArray<float> partial_, prefill_merged_;
   DeviceArray<unsigned> splits_done_;

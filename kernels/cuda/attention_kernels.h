@@ -27,7 +27,7 @@ cudaError_t LaunchAttentionPrefill(const AttentionParams& params, int ctas, cuda
 // Cuts a batch into tiles for both kernels.
 struct PlanRequest {
   RowBatch batch;
-  int group = 0;
+  Divisor group{1};
   int window = 0;
   int split_tile_rows = 0;   // packed rows of a tile of the split kernel, at most kSplitTileRows
   bool whole_tiles = false;  // the split kernel's units take all splits of a tile

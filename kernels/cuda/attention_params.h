@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/kv_layout.h"
 #include "kernels/numerics/attention.h"
 #include "kernels/numerics/bf16.h"
@@ -46,17 +47,17 @@ struct AttentionTile {
   int32_t packed;     // the tile's first packed row
   int32_t rows;       // its packed rows
 
-  // The keys that packed row `packed + i` sees.
-  ISOBIT_HOST_DEVICE constexpr KeyRange KeysOf(int i, int group, int window) const {
-    const int last = position + (packed + i) / group;
+  // The keys that packed row `packed + i` sees; group: query heads that share a key head.
+  ISOBIT_HOST_DEVICE KeyRange KeysOf(int i, const Divisor& group, int window) const {
+    const int last = position + group.Divide(packed + i);
     return {static_cast<int>(FirstVisibleKey(last, window)), last};
   }
   // The keys that some row sees: rows see later keys the later they are.
-  ISOBIT_HOST_DEVICE constexpr KeyRange KeysOfAny(int group, int window) const {
+  ISOBIT_HOST_DEVICE KeyRange KeysOfAny(const Divisor& group, int window) const {
     return {KeysOf(0, group, window).first, KeysOf(rows - 1, group, window).last};
   }
   // The keys that every row sees.
-  ISOBIT_HOST_DEVICE constexpr KeyRange KeysOfAll(int group, int window) const {
+  ISOBIT_HOST_DEVICE KeyRange KeysOfAll(const Divisor& group, int window) const {
     return {KeysOf(rows - 1, group, window).first, KeysOf(0, group, window).last};
   }
 };
@@ -76,6 +77,12 @@ struct RedoUnit {
   AttentionTile tile;
   int32_t kv_head;
 };
+
+// Floats of the result of one split that still has to be merged: o [rows][head_dim], l [rows],
+// bucket [rows], and what keeps the next one aligned to 16 bytes.
+ISOBIT_HOST_DEVICE constexpr int64_t SplitPartialFloats(int rows, int head_dim) {
+  return (int64_t{rows} * (head_dim + 2) + 3) / 4 * 4;
+}
 
 // Counted on the device. Those of the second group are back at 0 when a launch has ended.
 struct AttentionCounters {
@@ -101,7 +108,8 @@ struct AttentionParams {
   const int32_t* page_table;
   int64_t page_table_stride;
   int heads;
-  int group;  // query heads that share a key head
+  Divisor group;  // query heads that share a key head
+  Divisor page_tokens;
   int window;
   AttentionScale scale;
   bool read_once;   // each key is read by one CTA: it need not stay in L2
@@ -109,14 +117,12 @@ struct AttentionParams {
 
   // The plan, for each key head.
   const PlanCounts* counts;
-  const SplitUnit* split_units;
+  const SplitUnit* split_units;  // has room for one a CTA of the split kernel at least
   const AttentionTile* prefill_tiles;
 
   AttentionCounters* counters;
   RedoUnit* redo;
-  // Results of splits that still have to be merged, for [unit][kv head]: o
-  // [partial_rows][head_dim], l [partial_rows], bucket [partial_rows].
-  float* partial;
+  float* partial;  // [unit][kv head][SplitPartialFloats(partial_rows, head_dim)]
   int partial_rows;
   unsigned* splits_done;  // [tile_slot][kv head], 0 when a launch has ended
   float* prefill_merged;  // scratch of the prefill kernel for wide heads
@@ -124,8 +130,9 @@ struct AttentionParams {
   ISOBIT_HOST_DEVICE int kv_heads() const { return layout.kv_heads; }
   // Offset, in q and out, of packed row f of a tile's sequence.
   ISOBIT_HOST_DEVICE int64_t QueryOffset(const AttentionTile& tile, int f, int kv_head) const {
-    const int64_t row = tile.first_row + f / group;
-    return (row * heads + kv_head * group + f % group) * layout.head_dim;
+    const int token = group.Divide(f);
+    const int head = (kv_head - token) * group.value() + f;  // f - token * group: in its group
+    return (int64_t{tile.first_row + token} * heads + head) * layout.head_dim;
   }
 };
 

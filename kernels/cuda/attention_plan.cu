@@ -43,7 +43,7 @@ struct SequenceRows {
     first_row = request.batch.first_row[index];
     const int rows = request.batch.first_row[index + 1] - first_row;
     position = rows > 0 ? request.batch.position[first_row] : 0;
-    packed_rows = rows * request.group;
+    packed_rows = rows * request.group.value();
   }
   __device__ bool IsPrefill(const PlanRequest& request) const {
     return request.prefill_packed_rows > 0 && packed_rows >= request.prefill_packed_rows;
@@ -202,8 +202,8 @@ bool operator==(const PlanRequest& a, const PlanRequest& b) {
   const auto key = [](const PlanRequest& r) {
     return std::make_tuple(r.batch.rows, r.batch.sequences, r.batch.position, r.batch.sequence,
                            r.batch.first_row, r.batch.page_table, r.batch.page_table_stride,
-                           r.batch.max_context, r.group, r.window, r.split_tile_rows, r.whole_tiles,
-                           r.prefill_packed_rows);
+                           r.batch.max_context, r.group.value(), r.window, r.split_tile_rows,
+                           r.whole_tiles, r.prefill_packed_rows);
   };
   return key(a) == key(b);
 }

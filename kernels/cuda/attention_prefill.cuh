@@ -4,8 +4,9 @@
 // The prefill kernel: attention of tiles of 128 packed rows on wgmma, longest tiles first
 // (contract 4, the fast path only).
 //
-//   loader warp      takes tiles and streams their keys and values through two rings of stages
-//   3 query warps    bring the next tile's queries while the last one is finished
+//   keys' warp       takes tiles and streams their keys through a ring of stages
+//   values' warp     does the same with the values
+//   2 query warps    bring the next tile's queries while the last one is finished
 //   2 warpgroups     64 rows each: scores from shared memory, probabilities in registers, output in
 //                    registers. They take turns, so that one's softmax runs under the other's
 //                    products.
@@ -20,10 +21,10 @@
 #include "kernels/cuda/attention_params.h"
 #include "kernels/cuda/attention_ring.cuh"
 #include "kernels/cuda/sm90/async_proxy.h"
+#include "kernels/cuda/sm90/atomic.h"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/cuda/sm90/convert.h"
 #include "kernels/cuda/sm90/exp2.h"
-#include "kernels/cuda/sm90/mma.h"
 #include "kernels/cuda/sm90/named_barrier.h"
 #include "kernels/cuda/sm90/register_budget.h"
 #include "kernels/cuda/sm90/wgmma.h"
@@ -41,8 +42,12 @@ struct PrefillConfig {
   static constexpr int kTileKeys = kHeadDim <= 128 ? 128 : 64;
   static constexpr int kStages = kHeadDim <= 64 ? 4 : 2;
   static constexpr int kConsumers = 128 * kWarpgroups;
-  static constexpr int kQueryThreads = 96;
-  static constexpr int kThreads = kConsumers + 32 + kQueryThreads;
+  // Warps of the third warpgroup.
+  static constexpr int kKeysWarp = 4 * kWarpgroups;
+  static constexpr int kValuesWarp = kKeysWarp + 1;
+  static constexpr int kFirstQueryWarp = kKeysWarp + 2;
+  static constexpr int kQueryThreads = 64;
+  static constexpr int kThreads = kConsumers + 128;
   // 40 and twice 232 are three times the 168 that a launch of this many threads gets.
   static constexpr int kProducerRegisters = 40;
   static constexpr int kConsumerRegisters = 232;
@@ -64,10 +69,12 @@ struct PrefillWork {
 template <class Config>
 struct PrefillShared {
   static constexpr int kWorkSlots = 2;
+  static constexpr int kOnePairs = kKvAtomBytes / 4;
 
   uint8_t query[Config::kQueryBytes];
   uint8_t keys[Config::kStages][Config::kKvTileBytes];
   uint8_t values[Config::kStages][Config::kKvTileBytes];
+  uint32_t ones[kOnePairs];  // pairs of bf16: the operand that makes l
   float merged[Config::kMergedInShared ? Config::kMergedFloats : 1];
   PrefillWork work[kWorkSlots];
   alignas(8) uint64_t work_full[kWorkSlots];
@@ -79,7 +86,7 @@ struct PrefillShared {
 
 template <class Config>
 struct PrefillAddresses {
-  uint32_t query, keys, values, work_full, work_empty, query_full, query_empty;
+  uint32_t query, keys, values, ones, work_full, work_empty, query_full, query_empty;
   uint32_t keys_full, keys_empty, values_full, values_empty;
 
   __device__ PrefillAddresses(uint32_t base) {
@@ -87,6 +94,7 @@ struct PrefillAddresses {
     query = base + offsetof(Shared, query);
     keys = base + offsetof(Shared, keys);
     values = base + offsetof(Shared, values);
+    ones = base + offsetof(Shared, ones);
     work_full = base + offsetof(Shared, work_full);
     work_empty = base + offsetof(Shared, work_empty);
     query_full = base + offsetof(Shared, query_full);
@@ -102,14 +110,50 @@ struct PrefillAddresses {
 
 // ---- Producers
 
+// Streams the keys or the values of tiles through their stages. One warp.
 template <class Config>
-class PrefillLoader {
+class PrefillStream {
  public:
-  __device__ PrefillLoader(const AttentionParams& p, PrefillShared<Config>& shared,
-                           const PrefillAddresses<Config>& at)
+  // slots, full, empty: where the stages and their barriers are.
+  __device__ PrefillStream(const AttentionParams& p, uint32_t slots, uint32_t full, uint32_t empty,
+                           bool values)
+      : p_(p), slots_(slots), full_(full), empty_(empty), values_(values) {}
+
+  __device__ void Load(const PrefillWork& work) {
+    const KeyRange any = work.tile.KeysOfAny(p_.group, p_.window);
+    Loader loader(p_, work.tile.sequence, work.kv_head, any, values_);
+    int begin = any.first / Config::kTileKeys * Config::kTileKeys;
+    loader.Find(begin);
+#pragma unroll 1
+    for (; begin <= any.last; begin += Config::kTileKeys) {
+      loader.Take();
+      loader.Find(begin + Config::kTileKeys);
+      sm90::Wait(empty_ + 8 * cursor_.slot, cursor_.parity ^ 1);
+      loader.template Start<0, Loader::kGroups>(slots_ + cursor_.slot * Config::kKvTileBytes,
+                                                full_ + 8 * cursor_.slot);
+      cursor_.Advance();
+    }
+  }
+
+ private:
+  using Loader = TileLoader<Config::kHeadDim, Config::kTileKeys>;
+
+  const AttentionParams& p_;
+  const uint32_t slots_, full_, empty_;
+  const bool values_;
+  typename Config::Cursor cursor_;
+};
+
+// The keys' warp: it takes tiles, and tells the others.
+template <class Config>
+class PrefillKeysWarp {
+ public:
+  __device__ PrefillKeysWarp(const AttentionParams& p, PrefillShared<Config>& shared,
+                             const PrefillAddresses<Config>& at)
       : p_(p), shared_(shared), at_(at), lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void Run() {
+    PrefillStream<Config> stream(p_, at_.keys, at_.keys_full, at_.keys_empty, /*values=*/false);
     const int works = p_.counts->prefill_tiles * p_.kv_heads();
     int index = static_cast<int>(blockIdx.x);
     while (index < works) {
@@ -117,7 +161,7 @@ class PrefillLoader {
       int ticket = 0;
       if (lane_ == 0) ticket = static_cast<int>(atomicAdd(&p_.counters->prefill_tickets, 1u));
       Publish(work);
-      Load(work);
+      stream.Load(work);
       index = static_cast<int>(gridDim.x) + __shfl_sync(0xffffffffu, ticket, 0);
     }
     Publish(PrefillWork{});
@@ -125,7 +169,7 @@ class PrefillLoader {
   }
 
  private:
-  // Hands a tile to consumers and query warps, at most one ahead of what they work on.
+  // At most one tile ahead of what the others work on.
   __device__ void Publish(const PrefillWork& work) {
     sm90::Wait(at_.work_empty + 8 * work_cursor_.slot, work_cursor_.parity ^ 1);
     if (lane_ == 0) {
@@ -135,42 +179,11 @@ class PrefillLoader {
     work_cursor_.Advance();
   }
 
-  using Loader = TileLoader<Config::kHeadDim, Config::kTileKeys>;
-
-  // Keys run a tile ahead of values, as they are used.
-  __device__ void Load(const PrefillWork& work) {
-    const KeyRange any = work.tile.KeysOfAny(p_.group, p_.window);
-    const Loader loader(p_, work.tile.sequence, work.kv_head, any);
-    const int first = any.first / Config::kTileKeys * Config::kTileKeys;
-    typename Loader::Place place = loader.Find(first);
-    LoadKeys(loader, place);
-#pragma unroll 1
-    for (int begin = first; begin <= any.last; begin += Config::kTileKeys) {
-      const typename Loader::Place next_place = loader.Find(begin + Config::kTileKeys);
-      if (begin + Config::kTileKeys <= any.last) LoadKeys(loader, next_place);
-      LoadValues(loader, place);
-      place = next_place;
-    }
-  }
-
-  __device__ void LoadKeys(const Loader& loader, const typename Loader::Place& place) {
-    sm90::Wait(at_.keys_empty + 8 * keys_cursor_.slot, keys_cursor_.parity ^ 1);
-    loader.template Load<Loader::kGroups>(place, 0, /*values=*/false, at_.Keys(keys_cursor_.slot),
-                                          at_.keys_full + 8 * keys_cursor_.slot);
-    keys_cursor_.Advance();
-  }
-  __device__ void LoadValues(const Loader& loader, const typename Loader::Place& place) {
-    sm90::Wait(at_.values_empty + 8 * values_cursor_.slot, values_cursor_.parity ^ 1);
-    loader.template Load<Loader::kGroups>(place, 0, /*values=*/true,
-                                          at_.Values(values_cursor_.slot),
-                                          at_.values_full + 8 * values_cursor_.slot);
-    values_cursor_.Advance();
-  }
-
   // The last CTA of the launch leaves the counters as it found them.
   __device__ void SignOff() const {
     AttentionCounters& counters = *p_.counters;
-    if (atomicInc(&counters.prefill_ctas_done, gridDim.x - 1) == gridDim.x - 1) {
+    const unsigned last = gridDim.x - 1;
+    if (sm90::IncrementInOrder(&counters.prefill_ctas_done, last) == last) {
       counters.prefill_tickets = 0;
     }
   }
@@ -180,8 +193,21 @@ class PrefillLoader {
   const PrefillAddresses<Config>& at_;
   const int lane_;
   SlotCursor<PrefillShared<Config>::kWorkSlots> work_cursor_;
-  typename Config::Cursor keys_cursor_, values_cursor_;
 };
+
+template <class Config>
+__device__ void RunPrefillValuesWarp(const AttentionParams& p, const PrefillShared<Config>& shared,
+                                     const PrefillAddresses<Config>& at) {
+  PrefillStream<Config> stream(p, at.values, at.values_full, at.values_empty, /*values=*/true);
+  SlotCursor<PrefillShared<Config>::kWorkSlots> cursor;
+  for (;; cursor.Advance()) {
+    sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
+    const PrefillWork& work = shared.work[cursor.slot];
+    if (work.tile.rows == 0) return;
+    stream.Load(work);
+    if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+  }
+}
 
 // Queries of each tile, zeros past its last row.
 template <class Config>
@@ -279,12 +305,7 @@ class PrefillConsumer {
     }
     wild_ = false;
     is_merged_ = false;
-    BeginSplit();
-  }
-  __device__ void BeginSplit() {
     is_fresh_ = true;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) l_[e] = 0.0f;
   }
 
   // Some row does not see some key of the tile at `begin`.
@@ -314,11 +335,14 @@ class PrefillConsumer {
   __device__ void IssueValues() {
     constexpr int kStepBytes = kDotTerms / kKvAtomTokens * KvAtomsBytes(Config::kHeadDim);
     const uint64_t values = Descriptor(at_.Values(values_cursor_.slot));
+    // Every group of 8 keys meets the same ones.
+    const uint64_t ones = sm90::WgmmaAtomsDescriptor(at_.ones, 0, 0);
     const uint32_t accumulate = is_fresh_ ? 0 : 1;
 #pragma unroll
     for (int step = 0; step < kValueSteps; ++step) {
       sm90::WgmmaRegisterA(o_, probability_[step], values + step * (kStepBytes / 16),
                            step > 0 ? 1 : accumulate);
+      sm90::WgmmaRegisterA(l_, probability_[step], ones, step > 0 ? 1 : accumulate);
     }
     sm90::WgmmaCommit();
     is_fresh_ = false;
@@ -355,24 +379,29 @@ class PrefillConsumer {
     WaitForKeys();
     WaitForValues();
     sm90::FenceAccumulators(o_);
+    sm90::FenceAccumulators(l_);
     sm90::WgmmaFence();
     IssueScores();
     IssueValues();
     sm90::ArriveNamed(kTurnBarrier + (warpgroup_ ^ 1), Config::kConsumers);
+    sm90::WgmmaWait<1>();  // the scores
+    ReleaseKeys();
     sm90::WgmmaWait<0>();
     sm90::FenceAccumulators(s_);
     sm90::FenceAccumulators(o_);
-    ReleaseKeys();
+    sm90::FenceAccumulators(l_);
     ReleaseValues();
   }
 
   __device__ void LastValues() {
     WaitForValues();
     sm90::FenceAccumulators(o_);
+    sm90::FenceAccumulators(l_);
     sm90::WgmmaFence();
     IssueValues();
     sm90::WgmmaWait<0>();
     sm90::FenceAccumulators(o_);
+    sm90::FenceAccumulators(l_);
     ReleaseValues();
   }
 
@@ -392,14 +421,17 @@ class PrefillConsumer {
   // the threshold and, in the first block of a split, above minus the threshold: one score above it
   // is enough.
   __device__ void CheckScores(int begin) {
-    // As integers, positive floats are ordered like floats and negative ones are negative.
-    int highest = static_cast<int>(FloatBits(s_[0]));
+    // As integers, positive floats are ordered like floats and negative ones are negative. Four
+    // maxima, so that none waits for the one before.
+    int high[4];
 #pragma unroll
-    for (int i = 1; i + 1 < kScores; i += 2) {
-      highest = __vimax3_s32(highest, static_cast<int>(FloatBits(s_[i])),
-                             static_cast<int>(FloatBits(s_[i + 1])));
+    for (int i = 0; i < 4; ++i) high[i] = static_cast<int>(FloatBits(s_[i]));
+#pragma unroll
+    for (int i = 4; i < kScores; i += 2) {
+      high[i / 2 % 4] = __vimax3_s32(high[i / 2 % 4], static_cast<int>(FloatBits(s_[i])),
+                                     static_cast<int>(FloatBits(s_[i + 1])));
     }
-    highest = max(highest, static_cast<int>(FloatBits(s_[kScores - 1])));
+    const int highest = max(max(high[0], high[1]), max(high[2], high[3]));
     wild_ = wild_ || highest >= static_cast<int>(FloatBits(p_.scale.threshold));
     if (begin % kSplitKeys == 0 || begin == all_.first) {
       wild_ = wild_ || !(s_[0] > -p_.scale.threshold) || !(s_[2] > -p_.scale.threshold);
@@ -427,9 +459,8 @@ class PrefillConsumer {
     return sm90::FlushingExp2(ieee::Sub(ieee::Fma(score, p_.scale.c, kGridOffset), kGridOffset));
   }
 
-  // The scores' accumulators become fragments of wgmma's A, and are added up into l.
+  // The scores' accumulators become fragments of wgmma's A.
   __device__ void Exponentials() {
-    constexpr uint32_t kOnes[2] = {0x3f803f80u, 0x3f803f80u};
 #pragma unroll
     for (int step = 0; step < kValueSteps; ++step) {
 #pragma unroll
@@ -438,7 +469,6 @@ class PrefillConsumer {
         probability_[step][i] =
             sm90::RoundToBf16Pair(Exponential(s_[score]), Exponential(s_[score + 1]));
       }
-      sm90::MmaBf16(l_, probability_[step], kOnes);
     }
   }
 
@@ -491,7 +521,7 @@ class PrefillConsumer {
       merged_l_[half] = is_merged_ ? ieee::Add(merged_l_[half], l) : l;
     }
     is_merged_ = true;
-    BeginSplit();
+    is_fresh_ = true;
   }
 
   __device__ void Finish(const PrefillWork& work) {
@@ -539,7 +569,7 @@ class PrefillConsumer {
   KeyRange any_, all_;    // keys that some row, that all rows of the tile see
   KeyRange row_keys_[2];  // of this thread's rows
   bool wild_;             // the fast path is not right for one of this thread's rows
-  bool is_fresh_;         // o holds nothing of the split yet
+  bool is_fresh_;         // o and l hold nothing of the split yet
   bool is_merged_;        // merged holds earlier splits
   uint32_t query_parity_ = 0;
   typename Config::Cursor keys_cursor_, values_cursor_;
@@ -547,7 +577,7 @@ class PrefillConsumer {
   float s_[kScores];
   uint32_t probability_[kValueSteps][4];
   float o_[kOutputs] = {};
-  float l_[4];
+  float l_[4] = {};
   float merged_l_[2];
   float* merged_;  // [kOutputs], every kConsumers floats
   unsigned tiles_ = 0;
@@ -569,7 +599,7 @@ __device__ void InitPrefillBarriers(const PrefillAddresses<Config>& at) {
   }
   if (thread >= 32 && thread < 32 + PrefillShared<Config>::kWorkSlots) {
     sm90::InitBarrier(at.work_full + 8 * (thread - 32), 1);
-    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), kConsumerWarps + kQueryWarps);
+    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), kConsumerWarps + kQueryWarps + 1);
     sm90::FenceBarrierInit();
   }
   if (thread == 64) {
@@ -603,6 +633,11 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   auto& shared = *reinterpret_cast<PrefillShared<Config>*>(memory);
   const PrefillAddresses<Config> at(sm90::OpaqueSharedAddress(memory));
   const int warp = sm90::UniformWarpIndex();
+  for (int i = static_cast<int>(threadIdx.x); i < PrefillShared<Config>::kOnePairs;
+       i += Config::kThreads) {
+    shared.ones[i] = 0x3f803f80u;
+  }
+  sm90::FenceAsyncProxy();
   InitPrefillBarriers(at);
   sm90::LaunchDependentKernels();
   sm90::WaitForPriorKernels();
@@ -611,11 +646,13 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     ConsumePrefill(p, shared, at, warp);
   } else {
     sm90::LowerRegisters<Config::kProducerRegisters>();
-    const int thread = static_cast<int>(threadIdx.x) - Config::kConsumers - 32;
-    if (thread < 0) {
-      PrefillLoader<Config>(p, shared, at).Run();
+    if (warp == Config::kKeysWarp) {
+      PrefillKeysWarp<Config>(p, shared, at).Run();
+    } else if (warp == Config::kValuesWarp) {
+      RunPrefillValuesWarp(p, shared, at);
     } else {
-      LoadPrefillQueries(p, shared, at, thread);
+      LoadPrefillQueries(p, shared, at,
+                         static_cast<int>(threadIdx.x) - 32 * Config::kFirstQueryWarp);
     }
   }
 }

@@ -4,20 +4,21 @@
 // The split kernel: attention of up to 16 packed rows, splits spread over the chip (contract 4).
 // Decode runs on it, and whatever the prefill kernel leaves: it knows every case of the contract.
 //
-//   producer warp    takes units of work and streams their keys and values through a ring of chunks
-//                    of 64 keys
+//   keys' warp       takes units of work and streams their keys through a ring of chunks of 64
+//   values' warp     does the same with the values
 //   8 warps          go through a split in steps of 128 keys. Scores are divided by keys, 16 a
 //   warp;
 //                    probabilities are exchanged in shared memory; the output is divided by
 //                    columns, 16 a warp. Every warp keeps l and the buckets of all rows.
+//   stored warp      counts the finished splits of each tile; the consumers merge those of a tile
+//                    when the last is done (attention_split_merge.cuh)
 //
 // A step whose visible scores all lie below the threshold, in a split whose buckets are all 0,
 // needs no maximum (the fast path). Any other step follows the contract's blocks literally.
-//
-// The CTA that finishes a tile's last split merges them all, in their order.
 
 #include "kernels/cuda/attention_params.h"
 #include "kernels/cuda/attention_ring.cuh"
+#include "kernels/cuda/attention_split_merge.cuh"
 #include "kernels/cuda/attention_split_producer.cuh"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/cuda/sm90/convert.h"
@@ -75,9 +76,11 @@ class SplitConsumer {
       for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) Step(walk, step);
       Merge();
     }
-    if (work.splits == 1) return StoreOutput();
-    StorePartial(work);
-    if (IsLastOfTile(work)) MergePartials(work);
+    if (work.splits == 1) {
+      StoreOutput();
+    } else {
+      StorePartial(SplitPartial(p_, work, work.first_split));
+    }
   }
 
   // Adds what was done to the counters. By one thread of the CTA.
@@ -151,29 +154,31 @@ class SplitConsumer {
 
   // ---- A step
 
-  // Where the chunks of a step are in the ring: the keys of each, then the values of each.
+  // Where the chunks of a step are in the rings.
   struct Slots {
-    typename Config::Cursor first;
+    typename Config::Cursor keys, values;  // of the first chunk there is
     bool has_chunk[2];
 
-    __device__ int Chunks() const { return has_chunk[0] && has_chunk[1] ? 2 : 1; }
-    __device__ int IndexOf(int chunk) const { return chunk == 1 && has_chunk[0] ? 1 : 0; }
     __device__ bool Has(int chunk) const { return chunk == 0 ? has_chunk[0] : has_chunk[1]; }
-    __device__ typename Config::Cursor Keys(int chunk) const { return first.After(IndexOf(chunk)); }
+    __device__ typename Config::Cursor Keys(int chunk) const { return keys.After(IndexOf(chunk)); }
     __device__ typename Config::Cursor Values(int chunk) const {
-      return first.After(Chunks() + IndexOf(chunk));
+      return values.After(IndexOf(chunk));
     }
+    __device__ int IndexOf(int chunk) const { return chunk == 1 && has_chunk[0] ? 1 : 0; }
   };
   static_assert(Config::kChunksPerStep == 2);
 
   __device__ Slots TakeSlots(const StepWalk<Config>& walk, int step) {
-    const Slots slots = {cursor_, {walk.HasChunk(step, 0), walk.HasChunk(step, 1)}};
-    cursor_ = cursor_.After(2 * slots.Chunks());
+    const Slots slots = {
+        keys_cursor_, values_cursor_, {walk.HasChunk(step, 0), walk.HasChunk(step, 1)}};
+    const int chunks = slots.has_chunk[0] && slots.has_chunk[1] ? 2 : 1;
+    keys_cursor_ = keys_cursor_.After(chunks);
+    values_cursor_ = values_cursor_.After(chunks);
     return slots;
   }
 
-  __device__ void Release(const typename Config::Cursor& at) const {
-    if (lane_ == 0) sm90::Arrive(at_.empty + 8 * at.slot);
+  __device__ void Release(const SplitRing<Config>& ring, const typename Config::Cursor& at) const {
+    if (lane_ < Config::kReleasingLanes) sm90::Arrive(ring.Empty(at.slot));
   }
 
   __device__ void Step(const StepWalk<Config>& walk, int step) {
@@ -184,17 +189,17 @@ class SplitConsumer {
     bool wild = false;
     if (has_keys) {
       const typename Config::Cursor at = slots.Keys(own_chunk);
-      sm90::Wait(at_.full + 8 * at.slot, at.parity);
-      ComputeScores(at_.Slot(at.slot), s);
+      sm90::Wait(at_.keys.Full(at.slot), at.parity);
+      ComputeScores(at_.keys.Slot(at.slot), s);
       __syncwarp();
-      Release(at);
+      Release(at_.keys, at);
       wild = HideKeys(step + 16 * warp_, s);
       StoreProbabilities(s, 0.0f, 0.0f);
     }
     const bool exact = sm90::SyncNamedAny(kBarrier, Config::kConsumers, wild || exact_);
     // A slot that this warp has no use for. Not before the barrier: others may still have to give
     // it back from an earlier round.
-    if (slots.Has(own_chunk ^ 1)) Release(slots.Keys(own_chunk ^ 1));
+    if (slots.Has(own_chunk ^ 1)) Release(at_.keys, slots.Keys(own_chunk ^ 1));
     if (exact) ShareScores(has_keys, s);
 #pragma unroll 1
     for (int chunk = 0; chunk < 2; ++chunk) {
@@ -292,15 +297,15 @@ class SplitConsumer {
   __device__ void AddChunk(const typename Config::Cursor& at, int step, int chunk) {
     const int begin = step + chunk * Config::kChunkKeys;
     if (HasPairs()) {
-      sm90::Wait(at_.full + 8 * at.slot, at.parity);
+      sm90::Wait(at_.values.Full(at.slot), at.parity);
       if (all_.first <= begin && begin + Config::kChunkKeys <= all_.last + 1) {
-        AddWholeChunk(at_.Slot(at.slot), chunk);
+        AddWholeChunk(at_.values.Slot(at.slot), chunk);
       } else {
-        AddHiddenChunk(at_.Slot(at.slot), begin, chunk);
+        AddHiddenChunk(at_.values.Slot(at.slot), begin, chunk);
       }
       __syncwarp();
     }
-    Release(at);
+    Release(at_.values, at);
   }
 
   static constexpr int kChunkGroups = Config::kChunkKeys / kDotTerms;
@@ -527,23 +532,8 @@ class SplitConsumer {
     }
   }
 
-  // The partial result of a split.
-  struct Partial {
-    float* o;  // [partial_rows][head_dim]
-    float* l;  // [partial_rows]
-    float* bucket;
-  };
-  __device__ Partial PartialOf(const SplitWork& work, int split) const {
-    const int64_t floats = int64_t{p_.partial_rows} * (Config::kHeadDim + 2);
-    const int64_t unit = work.first_unit + split - work.tile_first_split;
-    float* o = p_.partial + (unit * p_.kv_heads() + kv_head_) * floats;
-    float* l = o + p_.partial_rows * Config::kHeadDim;
-    return {o, l, l + p_.partial_rows};
-  }
-
-  __device__ void StorePartial(const SplitWork& work) const {
+  __device__ void StorePartial(const SplitPartial& to) const {
     if (!HasPairs()) return;
-    const Partial to = PartialOf(work, work.first_split);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = Row(half);
@@ -561,86 +551,6 @@ class SplitConsumer {
       }
     }
   }
-
-  // Whether all other splits of the tile are done. The counter is 0 again afterwards.
-  __device__ bool IsLastOfTile(const SplitWork& work) {
-    sm90::SyncNamed(kBarrier, Config::kConsumers);
-    if (threadIdx.x == 0) {
-      __threadfence();
-      const auto last = static_cast<unsigned>(work.splits - 1);
-      unsigned* done = p_.splits_done + int64_t{work.tile_slot} * p_.kv_heads() + kv_head_;
-      shared_.merges = atomicInc(done, last) == last;
-      __threadfence();
-    }
-    sm90::SyncNamed(kBarrier, Config::kConsumers);
-    return shared_.merges;
-  }
-
-  // Merges all splits of the tile, left to right; a thread takes four columns of a row.
-  __device__ void MergePartials(const SplitWork& work) const {
-    constexpr int kQuads = Config::kHeadDim / 4;
-    for (int item = static_cast<int>(threadIdx.x); item < tile_.rows * kQuads;
-         item += Config::kConsumers) {
-      const int row = item / kQuads, column = item % kQuads * 4;
-      const KeyRange seen = tile_.KeysOf(row, p_.group, p_.window);
-      AttentionState4 merged;
-      const int end = seen.last / kSplitKeys + 1;
-      for (int first = seen.first / kSplitKeys; first < end; first += kMergesAhead) {
-        AttentionState4 split[kMergesAhead];
-#pragma unroll
-        for (int i = 0; i < kMergesAhead; ++i) {
-          if (first + i >= end) break;
-          const Partial from = PartialOf(work, first + i);
-          const float* o = from.o + row * Config::kHeadDim + column;
-          split[i] = {false, __ldcg(from.bucket + row), __ldcg(from.l + row),
-                      __ldcg(reinterpret_cast<const float4*>(o))};
-        }
-#pragma unroll
-        for (int i = 0; i < kMergesAhead; ++i) {
-          if (first + i < end) merged.Add(split[i]);
-        }
-      }
-      const float inverse = ieee::Div(1.0f, merged.l);
-      const uint2 quad = {
-          sm90::RoundToBf16Pair(ieee::Mul(merged.o.x, inverse), ieee::Mul(merged.o.y, inverse)),
-          sm90::RoundToBf16Pair(ieee::Mul(merged.o.z, inverse), ieee::Mul(merged.o.w, inverse))};
-      Bf16* out = p_.out + p_.QueryOffset(tile_, tile_.packed + row, kv_head_);
-      *reinterpret_cast<uint2*>(out + column) = quad;
-    }
-  }
-
-  // Splits whose results are fetched before they are merged one after the other.
-  static constexpr int kMergesAhead = 4;
-
-  // MergeSplit (contract 4) for four columns of a row.
-  struct AttentionState4 {
-    bool empty = true;
-    float bucket = 0.0f, l = 0.0f;
-    float4 o = {};
-
-    __device__ void Add(AttentionState4 split) {
-      if (empty) {
-        *this = split;
-        return;
-      }
-      RaiseTo(split.bucket);
-      split.RaiseTo(bucket);
-      l = ieee::Add(l, split.l);
-      o = {ieee::Add(o.x, split.o.x), ieee::Add(o.y, split.o.y), ieee::Add(o.z, split.o.z),
-           ieee::Add(o.w, split.o.w)};
-    }
-    __device__ void RaiseTo(float higher) {
-      if (bucket >= higher) return;
-      const int steps = min(BucketSteps(higher, bucket), 5);
-#pragma unroll 1
-      for (int i = 0; i < steps; ++i) {
-        l = ieee::Mul(l, 0x1p-64f);
-        o = {ieee::Mul(o.x, 0x1p-64f), ieee::Mul(o.y, 0x1p-64f), ieee::Mul(o.z, 0x1p-64f),
-             ieee::Mul(o.w, 0x1p-64f)};
-      }
-      bucket = higher;
-    }
-  };
 
   const AttentionParams& p_;
   SplitShared<Config>& shared_;
@@ -660,7 +570,7 @@ class SplitConsumer {
   float merged_bucket_[2], merged_l_[4];
   Output merged_o_;
 
-  typename Config::Cursor cursor_;
+  typename Config::Cursor keys_cursor_, values_cursor_;
   int buffer_ = 0;  // of the probabilities of this step
   unsigned steps_ = 0, exact_steps_ = 0;
 };
@@ -671,42 +581,62 @@ template <class Config>
 __device__ void InitSplitBarriers(const SplitAddresses<Config>& at) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < Config::kSlots) {
-    sm90::InitBarrier(at.full + 8 * thread, 1);
-    sm90::InitBarrier(at.empty + 8 * thread, Config::kWarps);
+    for (const SplitRing<Config>& ring : {at.keys, at.values}) {
+      sm90::InitBarrier(ring.Full(thread), 1);
+      sm90::InitBarrier(ring.Empty(thread), Config::kWarps * Config::kReleasingLanes);
+    }
     sm90::FenceBarrierInit();
   }
   if (thread >= 32 && thread < 32 + SplitShared<Config>::kWorkSlots) {
     sm90::InitBarrier(at.work_full + 8 * (thread - 32), 1);
-    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), Config::kWarps);
+    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), Config::kWarps + 1);
+    sm90::InitBarrier(at.stored + 8 * (thread - 32), Config::kWarps);
+    sm90::InitBarrier(at.told + 8 * (thread - 32), 1);
     sm90::FenceBarrierInit();
   }
   __syncthreads();
+}
+
+// The consumers' last steps of a unit whose result is stored.
+template <class Config>
+__device__ void FinishUnit(const AttentionParams& p, const SplitShared<Config>& shared,
+                           const SplitAddresses<Config>& at,
+                           const SlotCursor<SplitShared<Config>::kWorkSlots>& cursor) {
+  sm90::Wait(at.told + 8 * cursor.slot, cursor.parity);
+  if (shared.merges[cursor.slot]) {
+    MergeSplits<Config::kHeadDim, Config::kConsumers>(p, shared.work[cursor.slot],
+                                                      static_cast<int>(threadIdx.x));
+  }
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
 }
 
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     AttentionSplitKernel(const __grid_constant__ AttentionParams p) {
   extern __shared__ __align__(1024) uint8_t memory[];
-  auto& shared =
-      *reinterpret_cast<SplitShared<Config>*>(memory + Config::kSlots * Config::kSlotBytes);
+  auto& shared = *reinterpret_cast<SplitShared<Config>*>(memory + Config::kRingsBytes);
   const SplitAddresses<Config> at(sm90::OpaqueSharedAddress(memory));
   const int warp = sm90::UniformWarpIndex();
   InitSplitBarriers(at);
   sm90::LaunchDependentKernels();
   sm90::WaitForPriorKernels();
-  if (warp == Config::kWarps) {
-    SplitProducer<Config>(p, shared, at).Run();
-    return;
-  }
+  if (warp == Config::kKeysWarp) return SplitKeysWarp<Config>(p, shared, at).Run();
+  if (warp == Config::kValuesWarp) return RunSplitValuesWarp(p, shared, at);
+  if (warp == Config::kStoredWarp) return RunSplitStoredWarp(p, shared, at);
   SplitConsumer<Config> consumer(p, shared, at, warp);
-  SlotCursor<SplitShared<Config>::kWorkSlots> cursor;
-  for (;; cursor.Advance()) {
+  SlotCursor<SplitShared<Config>::kWorkSlots> cursor, last;
+  for (bool first = true;; first = false, last = cursor, cursor.Advance()) {
     sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
-    const SplitWork& work = shared.work[cursor.slot];
-    if (work.tile.rows == 0) break;
-    consumer.Attend(work);
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+    const bool done = shared.work[cursor.slot].tile.rows == 0;
+    if (!done) {
+      consumer.Attend(shared.work[cursor.slot]);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) sm90::Arrive(at.stored + 8 * cursor.slot);
+    }
+    // By now it is known whether the unit before was its tile's last.
+    if (!first) FinishUnit(p, shared, at, last);
+    if (done) break;
   }
   if (threadIdx.x == 0) consumer.Count();
 }

@@ -1,11 +1,12 @@
 #ifndef ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_PRODUCER_CUH_
 #define ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_PRODUCER_CUH_
 
-// The split kernel's shapes, its shared memory, and the warp that feeds it. attention_split.cuh
+// The split kernel's shapes, its shared memory, and the warps that feed it. attention_split.cuh
 // says what the kernel is.
 
 #include "kernels/cuda/attention_params.h"
 #include "kernels/cuda/attention_ring.cuh"
+#include "kernels/cuda/sm90/atomic.h"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/numerics/attention.h"
 
@@ -16,22 +17,34 @@ struct SplitConfig {
   static constexpr int kHeadDim = kHeadDimValue;
   static constexpr int kWarps = 8;  // that compute
   static constexpr int kConsumers = 32 * kWarps;
-  static constexpr int kThreads = kConsumers + 32;
+  static constexpr int kKeysWarp = kWarps;
+  static constexpr int kValuesWarp = kWarps + 1;
+  static constexpr int kStoredWarp = kWarps + 2;
+  static constexpr int kThreads = kConsumers + 96;
   static constexpr int kChunkKeys = kBlockKeys;
   static constexpr int kStepKeys = 16 * kWarps;
   static constexpr int kChunksPerStep = kStepKeys / kChunkKeys;
   static constexpr int kSlotBytes = 2 * kChunkKeys * kHeadDim;
-  static constexpr int kRingBytes = 192 << 10;
-  static constexpr int kSlots = kRingBytes / kSlotBytes < 24 ? kRingBytes / kSlotBytes : 24;
+  // Of the ring of keys, and of the ring of values.
+  static constexpr int kRingBytes = 96 << 10;
+  static constexpr int kSlots = kRingBytes / kSlotBytes < 12 ? kRingBytes / kSlotBytes : 12;
+  static constexpr int kRingsBytes = 2 * kSlots * kSlotBytes;
   // A pair of n8 tiles: 16 columns of the output.
   static constexpr int kPairs = kHeadDim / 16;
   static constexpr int kOwnPairs = (kPairs + kWarps - 1) / kWarps;
   // Queries of wide heads do not fit into registers.
   static constexpr bool kQueriesInShared = kHeadDim > 128;
   using Cursor = SlotCursor<kSlots>;
+  // Of each warp, one lane gives a slot back, after __syncwarp. compute-sanitizer's racecheck does
+  // not see that this covers the reads of the other lanes, so a build for it lets all of them.
+#ifdef ISOBIT_RACECHECK
+  static constexpr int kReleasingLanes = 32;
+#else
+  static constexpr int kReleasingLanes = 1;
+#endif
 };
 
-// What the producer tells the consumers of a unit. No rows: there is no more work.
+// What the keys' warp tells the others of a unit. No rows: there is no more work.
 struct SplitWork {
   AttentionTile tile;
   int kv_head;
@@ -42,13 +55,14 @@ struct SplitWork {
   int tile_slot;
 };
 
-// Shared memory behind the ring. Rows are padded so that eight of them lie in different banks.
+// Shared memory behind the rings. Rows are padded so that eight of them lie in different banks.
 template <class Config>
 struct SplitShared {
   static constexpr int kProbabilityStride = Config::kStepKeys + 8;
   static constexpr int kScoreStride = Config::kStepKeys + 4;
   static constexpr int kQueryStride = Config::kQueriesInShared ? Config::kHeadDim + 8 : 8;
-  static constexpr int kWorkSlots = 2;
+  // Units that are worked on, that are fetched ahead, and whose tile may have to be merged.
+  static constexpr int kWorkSlots = 3;
 
   alignas(16) Bf16 probability[2][kSplitTileRows][kProbabilityStride];
   alignas(16) Bf16 query[Config::kQueriesInShared ? kSplitTileRows : 1][kQueryStride];
@@ -56,36 +70,53 @@ struct SplitShared {
   SplitWork work[kWorkSlots];
   alignas(8) uint64_t work_full[kWorkSlots];
   uint64_t work_empty[kWorkSlots];
-  uint64_t full[Config::kSlots];
-  uint64_t empty[Config::kSlots];
-  bool merges;
+  uint64_t stored[kWorkSlots];  // the result of a unit is in global memory
+  uint64_t told[kWorkSlots];    // `merges` holds
+  uint64_t keys_full[Config::kSlots], keys_empty[Config::kSlots];
+  uint64_t values_full[Config::kSlots], values_empty[Config::kSlots];
+  bool merges[kWorkSlots];  // the unit was its tile's last
 };
 
 template <class Config>
 constexpr int SplitSharedBytes() {
-  return Config::kSlots * Config::kSlotBytes + static_cast<int>(sizeof(SplitShared<Config>));
+  return Config::kRingsBytes + static_cast<int>(sizeof(SplitShared<Config>));
 }
 
-// Addresses of the above in the shared window.
+// Addresses, in the shared window, of one of the rings.
+template <class Config>
+struct SplitRing {
+  uint32_t slots, full, empty;
+
+  __device__ uint32_t Slot(int slot) const { return slots + slot * Config::kSlotBytes; }
+  __device__ uint32_t Full(int slot) const { return full + 8 * slot; }
+  __device__ uint32_t Empty(int slot) const { return empty + 8 * slot; }
+};
+
+// Addresses of the above.
 template <class Config>
 struct SplitAddresses {
-  uint32_t ring, full, empty, work_full, work_empty, probability, query;
+  SplitRing<Config> keys, values;
+  uint32_t work_full, work_empty, stored, told, probability, query;
 
-  __device__ SplitAddresses(uint32_t base) : ring(base) {
+  __device__ SplitAddresses(uint32_t base) {
     using Shared = SplitShared<Config>;
-    const uint32_t rest = base + Config::kSlots * Config::kSlotBytes;
-    full = rest + offsetof(Shared, full);
-    empty = rest + offsetof(Shared, empty);
+    const uint32_t rest = base + Config::kRingsBytes;
+    keys = {base, rest + static_cast<uint32_t>(offsetof(Shared, keys_full)),
+            rest + static_cast<uint32_t>(offsetof(Shared, keys_empty))};
+    values = {base + Config::kSlots * Config::kSlotBytes,
+              rest + static_cast<uint32_t>(offsetof(Shared, values_full)),
+              rest + static_cast<uint32_t>(offsetof(Shared, values_empty))};
     work_full = rest + offsetof(Shared, work_full);
     work_empty = rest + offsetof(Shared, work_empty);
+    stored = rest + offsetof(Shared, stored);
+    told = rest + offsetof(Shared, told);
     probability = rest + offsetof(Shared, probability);
     query = rest + offsetof(Shared, query);
   }
-  __device__ uint32_t Slot(int slot) const { return ring + slot * Config::kSlotBytes; }
 };
 
-// The steps of a tile's splits, for producer and consumers alike: both walk them in this order, and
-// of each step the chunks with visible keys; first their keys, then their values.
+// The steps of a split, for producers and consumers alike: all walk them in this order, and of each
+// step the chunks with visible keys.
 template <class Config>
 struct StepWalk {
   KeyRange keys;  // of the split, that some row sees
@@ -98,45 +129,98 @@ struct StepWalk {
   }
 };
 
-// ---- Producer, one warp
+// ---- Producers
 
+// Streams the keys or the values of units through a ring. One warp.
 template <class Config>
-class SplitProducer {
+class SplitStream {
  public:
-  __device__ SplitProducer(const AttentionParams& p, SplitShared<Config>& shared,
+  __device__ SplitStream(const AttentionParams& p, const SplitRing<Config>& ring, bool values)
+      : p_(p), ring_(ring), values_(values) {}
+
+  __device__ void Load(const SplitWork& work) {
+    const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
+    Loader loader(p_, work.tile.sequence, work.kv_head, keys, values_);
+    loader.Find(StepWalk<Config>{keys.InSplit(work.first_split)}.Begin());
+#pragma unroll 1
+    for (int split = work.first_split; split < work.end_split; ++split) {
+      const StepWalk<Config> walk = {keys.InSplit(split)};
+#pragma unroll 1
+      for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) {
+        loader.Take();
+        loader.Find(step + Config::kStepKeys);
+        if (walk.HasChunk(step, 0)) Start<0>(loader);
+        if (walk.HasChunk(step, 1)) Start<1>(loader);
+      }
+    }
+  }
+
+ private:
+  using Loader = TileLoader<Config::kHeadDim, Config::kStepKeys>;
+  static_assert(Config::kChunksPerStep == 2);
+
+  template <int kChunk>
+  __device__ void Start(const Loader& loader) {
+    constexpr int kGroups = Config::kChunkKeys / kKvGroupTokens;
+    sm90::Wait(ring_.Empty(cursor_.slot), cursor_.parity ^ 1);
+    loader.template Start<kChunk * kGroups, kGroups>(ring_.Slot(cursor_.slot),
+                                                     ring_.Full(cursor_.slot));
+    cursor_.Advance();
+  }
+
+  const AttentionParams& p_;
+  const SplitRing<Config>& ring_;
+  const bool values_;
+  typename Config::Cursor cursor_;
+};
+
+// The keys' warp: it takes units of work, and tells the others.
+template <class Config>
+class SplitKeysWarp {
+ public:
+  __device__ SplitKeysWarp(const AttentionParams& p, SplitShared<Config>& shared,
                            const SplitAddresses<Config>& at)
-      : p_(p), shared_(shared), at_(at), lane_(static_cast<int>(threadIdx.x) % 32) {
+      : p_(p),
+        shared_(shared),
+        at_(at),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        first_unit_(p.split_units[blockIdx.x / static_cast<unsigned>(p.kv_heads())]) {
     split_works_ = p.counts->split_units * p.kv_heads();
     works_ = split_works_ + static_cast<int>(p.counters->redo_units);
   }
 
   __device__ void Run() {
-    // The first unit is the CTA's own, so that a short launch waits for no ticket.
+    SplitStream<Config> stream(p_, at_.keys, /*values=*/false);
+    // The first unit is the CTA's own, so that a short launch waits for no ticket; it is read
+    // before it is known that there is one.
     int index = static_cast<int>(blockIdx.x);
+    SplitUnit unit = first_unit_;
     while (index < works_) {
-      const SplitWork work = WorkAt(index);
+      const SplitWork work = index < split_works_ ? WorkOf(unit, index) : RedoAt(index);
       int ticket = 0;
       if (lane_ == 0) ticket = static_cast<int>(atomicAdd(&p_.counters->split_tickets, 1u));
       Publish(work);
-      Load(work);
+      stream.Load(work);
       index = static_cast<int>(gridDim.x) + __shfl_sync(0xffffffffu, ticket, 0);
+      if (index < split_works_) unit = p_.split_units[index / p_.kv_heads()];
     }
     Publish(SplitWork{});
     if (lane_ == 0) SignOff();
   }
 
  private:
-  __device__ SplitWork WorkAt(int index) const {
+  __device__ SplitWork RedoAt(int index) const {
+    const RedoUnit& unit = p_.redo[index - split_works_];
     SplitWork work = {};
-    if (index >= split_works_) {
-      const RedoUnit& unit = p_.redo[index - split_works_];
-      work.tile = unit.tile;
-      work.kv_head = unit.kv_head;
-      SetSplits(kAllSplits, 1, work);
-      return work;
-    }
+    work.tile = unit.tile;
+    work.kv_head = unit.kv_head;
+    SetSplits(kAllSplits, 1, work);
+    return work;
+  }
+
+  __device__ SplitWork WorkOf(const SplitUnit& unit, int index) const {
     const int unit_index = index / p_.kv_heads();
-    const SplitUnit unit = p_.split_units[unit_index];
+    SplitWork work = {};
     work.tile = unit.tile;
     work.kv_head = index % p_.kv_heads();
     work.tile_slot = unit.tile_slot;
@@ -154,7 +238,7 @@ class SplitProducer {
     work.splits = all ? 1 : splits;
   }
 
-  // Hands a unit to the consumers, at most one ahead of what they work on.
+  // Hands a unit to the others, at most one ahead of what the consumers work on.
   __device__ void Publish(const SplitWork& work) {
     sm90::Wait(at_.work_empty + 8 * work_cursor_.slot, work_cursor_.parity ^ 1);
     if (lane_ == 0) {
@@ -164,45 +248,11 @@ class SplitProducer {
     work_cursor_.Advance();
   }
 
-  using Loader = TileLoader<Config::kHeadDim, Config::kStepKeys>;
-
-  __device__ void Load(const SplitWork& work) {
-    const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
-    const Loader loader(p_, work.tile.sequence, work.kv_head, keys);
-    typename Loader::Place place = {};
-#pragma unroll 1
-    for (int split = work.first_split; split < work.end_split; ++split) {
-      const StepWalk<Config> walk = {keys.InSplit(split)};
-      if (split == work.first_split) place = loader.Find(walk.Begin());
-#pragma unroll 1
-      for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) {
-        const typename Loader::Place next_place = loader.Find(step + Config::kStepKeys);
-#pragma unroll 1
-        for (int part = 0; part < 2 * Config::kChunksPerStep; ++part) {
-          const int chunk = part % Config::kChunksPerStep;
-          if (walk.HasChunk(step, chunk)) {
-            LoadChunk(loader, place, chunk, /*values=*/part >= Config::kChunksPerStep);
-          }
-        }
-        place = next_place;
-      }
-    }
-  }
-
-  __device__ void LoadChunk(const Loader& loader, const typename Loader::Place& place, int chunk,
-                            bool values) {
-    constexpr int kChunkGroups = Config::kChunkKeys / kKvGroupTokens;
-    sm90::Wait(at_.empty + 8 * cursor_.slot, cursor_.parity ^ 1);
-    loader.template Load<kChunkGroups>(place, chunk * kChunkGroups, values, at_.Slot(cursor_.slot),
-                                       at_.full + 8 * cursor_.slot);
-    cursor_.Advance();
-  }
-
   // The last CTA of the launch leaves the counters as it found them.
   __device__ void SignOff() const {
     AttentionCounters& counters = *p_.counters;
-    __threadfence();
-    if (atomicInc(&counters.split_ctas_done, gridDim.x - 1) != gridDim.x - 1) return;
+    const unsigned last = gridDim.x - 1;
+    if (sm90::IncrementInOrder(&counters.split_ctas_done, last) != last) return;
     counters.split_tickets = 0;
     counters.redo_units = 0;
   }
@@ -211,10 +261,24 @@ class SplitProducer {
   SplitShared<Config>& shared_;
   const SplitAddresses<Config>& at_;
   const int lane_;
+  const SplitUnit first_unit_;
   int split_works_, works_;
   SlotCursor<SplitShared<Config>::kWorkSlots> work_cursor_;
-  typename Config::Cursor cursor_;
 };
+
+template <class Config>
+__device__ void RunSplitValuesWarp(const AttentionParams& p, const SplitShared<Config>& shared,
+                                   const SplitAddresses<Config>& at) {
+  SplitStream<Config> stream(p, at.values, /*values=*/true);
+  SlotCursor<SplitShared<Config>::kWorkSlots> cursor;
+  for (;; cursor.Advance()) {
+    sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
+    const SplitWork& work = shared.work[cursor.slot];
+    if (work.tile.rows == 0) return;
+    stream.Load(work);
+    if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+  }
+}
 
 }  // namespace isobit::cuda
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/recording.h"
 #include "kernels/cuda/rope.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/score.h"
@@ -149,6 +150,11 @@ absl::Status CudaBackend::CheckModel(const ModelShape& shape) const {
                                                    shape.head_dim, ", only of ",
                                                    SupportedHeadDims()));
   }
+  if (shape.page_tokens > kMaxPageTokens) {
+    return absl::InvalidArgumentError(absl::StrCat("the CUDA backend's KV pages hold at most ",
+                                                   kMaxPageTokens, " tokens, not ",
+                                                   shape.page_tokens));
+  }
   if (shape.vocab > MaxVocab()) {
     return absl::InvalidArgumentError(absl::StrCat("the CUDA backend can't sample from ",
                                                    shape.vocab, " tokens, only from ", MaxVocab()));
@@ -181,7 +187,7 @@ void CudaBackend::FillPages(KvCache& cache, std::span<const int32_t> pages, Bf16
 
 void CudaBackend::Upload(const void* from, size_t bytes, void* to) {
   if (!Ready()) return;
-  ++upload_count_;
+  attention_->ForgetPlans();
   Keep(transfers_->Upload(from, bytes, to), "copying to the GPU");
 }
 
@@ -218,7 +224,12 @@ void CudaBackend::Run(const RopeKvWrite& op) {
 void CudaBackend::Run(const Attention& op) {
   if (!Ready()) return;
   const auto& cache = static_cast<const CudaKvCache&>(*op.cache);
-  Keep(attention_->Run(op, cache, upload_count_, stream_));
+  absl::Status status = attention_->Run(op, cache, stream_);
+  if (is_recording_ && absl::IsFailedPrecondition(status)) {
+    recording_failed_ = true;
+    return;
+  }
+  Keep(std::move(status));
 }
 
 void CudaBackend::Run(const ScoreTokens& op) {
@@ -229,6 +240,38 @@ void CudaBackend::Run(const ScoreTokens& op) {
 void CudaBackend::Run(const SampleTokens& op) {
   if (!Ready()) return;
   Keep(LaunchSampleTokens(op, stream_), "launching the sampling of tokens");
+}
+
+std::unique_ptr<Recording> CudaBackend::Record(const std::function<void()>& issue) {
+  if (!Ready()) return nullptr;
+  const uint64_t gemm_count = gemm_count_;
+  is_recording_ = true;
+  recording_failed_ = false;
+  attention_->ForgetPlans();
+  attention_->set_may_grow(false);
+  auto recording = CudaRecording::Capture(stream_, issue);
+  attention_->set_may_grow(true);
+  attention_->ForgetPlans();  // those that were recorded were not made
+  is_recording_ = false;
+  const uint64_t gemm_tiles = gemm_count_ - gemm_count;
+  gemm_count_ = gemm_count;
+  if (!recording.ok()) {
+    Keep(recording.status());
+    return nullptr;
+  }
+  if (recording_failed_) return nullptr;
+  (*recording)->gemm_tiles = gemm_tiles;
+  (*recording)->memory_generation = attention_->memory_generation();
+  return *std::move(recording);
+}
+
+bool CudaBackend::Replay(const Recording& recording) {
+  const auto& recorded = static_cast<const CudaRecording&>(recording);
+  if (!Ready() || recorded.memory_generation != attention_->memory_generation()) return false;
+  Keep(recorded.Launch(stream_), "launching a recorded step");
+  gemm_count_ += recorded.gemm_tiles;
+  attention_->ForgetPlans();  // it has made its own in their place
+  return true;
 }
 
 absl::Status CudaBackend::Synchronize() {

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -46,6 +47,9 @@ class CudaBackend final : public Backend {
   void Run(const ScoreTokens& op) override;
   void Run(const SampleTokens& op) override;
 
+  std::unique_ptr<Recording> Record(const std::function<void()>& issue) override;
+  bool Replay(const Recording& recording) override;
+
   absl::Status Synchronize() override;
 
  private:
@@ -64,8 +68,9 @@ class CudaBackend final : public Backend {
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<Transfers> transfers_;
   std::unique_ptr<AttentionRunner> attention_;
-  uint64_t upload_count_ = 0;
   uint64_t gemm_count_ = 0;
+  bool is_recording_ = false;
+  bool recording_failed_ = false;  // an operation could not be recorded
   absl::Status error_;
 };
 

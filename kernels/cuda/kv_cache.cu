@@ -42,6 +42,11 @@ absl::StatusOr<std::unique_ptr<CudaKvCache>> CudaKvCache::Create(const KvCacheSh
     return absl::InvalidArgumentError(
         absl::StrCat("no CUDA kernel for attention heads of ", shape.head_dim));
   }
+  if (shape.page_tokens > kMaxPageTokens) {
+    return absl::InvalidArgumentError(absl::StrCat("KV pages of the CUDA backend hold at most ",
+                                                   kMaxPageTokens, " tokens, not ",
+                                                   shape.page_tokens));
+  }
   absl::StatusOr<uint8_t*> data = AllocateDevice(static_cast<size_t>(*bytes), "the KV cache");
   if (!data.ok()) return data.status();
   return std::unique_ptr<CudaKvCache>(new CudaKvCache(shape, *data));

@@ -26,6 +26,9 @@ inline constexpr int kKvChunkDims = 8;  // 16 bytes
 inline constexpr int kKvAtomTokens = 8;
 inline constexpr int kKvGroupTokens = 16;  // the unit of pages, and of one step of dot16
 
+// So that positions up to 2^22 can be divided by it (divisor.h).
+inline constexpr int kMaxPageTokens = 1024;
+
 // What the kernels are compiled for.
 inline constexpr int kHeadDims[] = {16, 32, 64, 80, 96, 128, 256};
 

@@ -111,7 +111,7 @@ class Bench {
                             .cache = cache.get(),
                             .layer = layer,
                             .out = out.get()};
-      Check(runner_->Run(op, *cache, batches_, stream_));
+      Check(runner_->Run(op, *cache, stream_));
     };
     run(0);  // plans and allocates
     Check(cudaStreamSynchronize(stream_));
@@ -144,7 +144,7 @@ class Bench {
               table_.get(),
               pages_each,
               shape.cached + shape.rows};
-    ++batches_;
+    runner_->ForgetPlans();
   }
 
   template <typename RunLayer>
@@ -187,7 +187,6 @@ class Bench {
   std::unique_ptr<AttentionRunner> runner_;
   DeviceArray<int32_t> position_, sequence_, first_row_, table_;
   RowBatch batch_;
-  uint64_t batches_ = 0;
 };
 
 int Main(int argc, char** argv) {

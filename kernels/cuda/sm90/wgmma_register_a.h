@@ -26,6 +26,19 @@ __device__ inline uint64_t WgmmaAtomsDescriptor(uint32_t address, uint32_t rows_
 }
 
 // clang-format off
+__device__ inline void WgmmaRegisterA(float (&d)[4], const uint32_t (&a)[4], uint64_t b, uint32_t accumulate) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.b32 p, %9, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3},"
+      " {%4, %5, %6, %7}, %8, p, 1, 1, 1;\n"
+      "}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+
 __device__ inline void WgmmaRegisterA(float (&d)[32], const uint32_t (&a)[4], uint64_t b, uint32_t accumulate) {
   asm volatile(
       "{\n"

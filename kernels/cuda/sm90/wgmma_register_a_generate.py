@@ -4,7 +4,7 @@
 Usage: wgmma_register_a_generate.py > wgmma_register_a.h
 """
 
-SHAPES = (64, 128, 256)
+SHAPES = (8, 64, 128, 256)
 
 HEAD = """\
 #ifndef ISOBIT_KERNELS_CUDA_SM90_WGMMA_REGISTER_A_H_

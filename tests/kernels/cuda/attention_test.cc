@@ -100,6 +100,8 @@ TEST_F(CudaAttentionTest, DecodeOfEveryHeadDimAndKind) {
 TEST_F(CudaAttentionTest, GroupsOfHeads) {
   for (int group : {1, 2, 3, 4, 5, 7, 8, 16, 17, 33}) {
     CheckAgainstReference({2 * group, 2, 64, 32}, {{77, 1}, {130, 3}}, Scores::kNormal);
+    // Several splits of keys, whose results are merged.
+    CheckAgainstReference({3 * group, 3, 16, 32}, {{1200, 1}, {2100, 1}, {5, 1}}, Scores::kNormal);
   }
 }
 

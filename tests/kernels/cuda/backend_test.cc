@@ -58,6 +58,9 @@ TEST_F(CudaBackendTest, RefusesWhatItCannotDo) {
   shape.vocab = 1000000;
   EXPECT_THAT(cuda().CheckModel(shape).message(), HasSubstr("1000000"));
   shape = good;
+  shape.page_tokens = 2048;
+  EXPECT_THAT(cuda().CheckModel(shape).message(), HasSubstr("2048"));
+  shape = good;
   shape.page_tokens = 24;
   EXPECT_THAT(cuda().CheckModel(shape).message(), HasSubstr("24"));
 }

@@ -49,6 +49,13 @@ TEST_F(CudaScoreTest, EveryKind) {
   }
 }
 
+// Few launches: compute-sanitizer runs it.
+TEST_F(CudaScoreTest, SmallVocabulary) {
+  for (LogitKind kind : {LogitKind::kNormal, LogitKind::kTies, LogitKind::kNan}) {
+    Check(300, 20, kind);
+  }
+}
+
 TEST_F(CudaScoreTest, LargeVocabularies) {
   for (LogitKind kind : {LogitKind::kNormal, LogitKind::kTies, LogitKind::kEqual}) {
     for (int64_t vocab : {128256, 151936, 262144}) Check(vocab, 20, kind);

@@ -1,0 +1,123 @@
+#ifndef ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_MERGE_CUH_
+#define ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_MERGE_CUH_
+
+// What becomes of the splits of a tile when each had a unit of its own: results wait in global
+// memory, and the CTA that finishes the last one merges all of them, in their order.
+
+#include "kernels/cuda/attention_params.h"
+#include "kernels/cuda/attention_split_producer.cuh"
+#include "kernels/cuda/sm90/atomic.h"
+#include "kernels/cuda/sm90/barrier.h"
+#include "kernels/cuda/sm90/convert.h"
+#include "kernels/numerics/attention.h"
+
+namespace isobit::cuda {
+
+// The result of a split, in global memory.
+struct SplitPartial {
+  float* o;  // [partial_rows][head_dim]
+  float* l;  // [partial_rows]
+  float* bucket;
+
+  __device__ SplitPartial(const AttentionParams& p, const SplitWork& work, int split) {
+    const int64_t unit = work.first_unit + split - work.tile_first_split;
+    const int head_dim = p.layout.head_dim;
+    o = p.partial +
+        (unit * p.kv_heads() + work.kv_head) * SplitPartialFloats(p.partial_rows, head_dim);
+    l = o + p.partial_rows * head_dim;
+    bucket = l + p.partial_rows;
+  }
+};
+
+// MergeSplit (contract 4) for four columns of a row.
+struct AttentionState4 {
+  bool empty = true;
+  float bucket = 0.0f, l = 0.0f;
+  float4 o = {};
+
+  __device__ void Add(AttentionState4 split) {
+    if (empty) {
+      *this = split;
+      return;
+    }
+    RaiseTo(split.bucket);
+    split.RaiseTo(bucket);
+    l = ieee::Add(l, split.l);
+    o = {ieee::Add(o.x, split.o.x), ieee::Add(o.y, split.o.y), ieee::Add(o.z, split.o.z),
+         ieee::Add(o.w, split.o.w)};
+  }
+  __device__ void RaiseTo(float higher) {
+    if (bucket >= higher) return;
+    const int steps = min(BucketSteps(higher, bucket), 5);
+#pragma unroll 1
+    for (int i = 0; i < steps; ++i) {
+      l = ieee::Mul(l, 0x1p-64f);
+      o = {ieee::Mul(o.x, 0x1p-64f), ieee::Mul(o.y, 0x1p-64f), ieee::Mul(o.z, 0x1p-64f),
+           ieee::Mul(o.w, 0x1p-64f)};
+    }
+    bucket = higher;
+  }
+  __device__ uint2 Output() const {
+    const float inverse = ieee::Div(1.0f, l);
+    return {sm90::RoundToBf16Pair(ieee::Mul(o.x, inverse), ieee::Mul(o.y, inverse)),
+            sm90::RoundToBf16Pair(ieee::Mul(o.z, inverse), ieee::Mul(o.w, inverse))};
+  }
+};
+
+// Merges all splits of a tile, left to right. By kThreads threads, of which this is number
+// `thread`; each takes four columns of a row.
+template <int kHeadDim, int kThreads>
+__device__ void MergeSplits(const AttentionParams& p, const SplitWork& work, int thread) {
+  constexpr int kQuads = kHeadDim / 4;  // of a row
+  constexpr int kAhead = 8;             // splits whose results are fetched before they are merged
+  for (int item = thread; item < work.tile.rows * kQuads; item += kThreads) {
+    const int row = item / kQuads, column = item % kQuads * 4;
+    const KeyRange seen = work.tile.KeysOf(row, p.group, p.window);
+    const int end = seen.last / kSplitKeys + 1;
+    AttentionState4 merged;
+#pragma unroll 1
+    for (int first = seen.first / kSplitKeys; first < end; first += kAhead) {
+      AttentionState4 split[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i >= end) break;
+        const SplitPartial from(p, work, first + i);
+        const float* o = from.o + row * kHeadDim + column;
+        split[i] = {false, __ldcg(from.bucket + row), __ldcg(from.l + row),
+                    __ldcg(reinterpret_cast<const float4*>(o))};
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i < end) merged.Add(split[i]);
+      }
+    }
+    Bf16* out = p.out + p.QueryOffset(work.tile, work.tile.packed + row, work.kv_head);
+    *reinterpret_cast<uint2*>(out + column) = merged.Output();
+  }
+}
+
+// The warp that tells other CTAs when the result of a unit is stored, and its own consumers whether
+// they are to merge the unit's tile. The consumers go on with their next unit meanwhile.
+template <class Config>
+__device__ void RunSplitStoredWarp(const AttentionParams& p, SplitShared<Config>& shared,
+                                   const SplitAddresses<Config>& at) {
+  SlotCursor<SplitShared<Config>::kWorkSlots> cursor;
+  for (;; cursor.Advance()) {
+    sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
+    const SplitWork& work = shared.work[cursor.slot];
+    if (work.tile.rows == 0) return;
+    sm90::Wait(at.stored + 8 * cursor.slot, cursor.parity);
+    if (threadIdx.x % 32 == 0) {
+      // The counter is 0 again when the last has been counted.
+      const auto last = static_cast<unsigned>(work.splits - 1);
+      unsigned* done = p.splits_done + int64_t{work.tile_slot} * p.kv_heads() + work.kv_head;
+      shared.merges[cursor.slot] = last > 0 && sm90::IncrementInOrder(done, last) == last;
+      sm90::Arrive(at.told + 8 * cursor.slot);
+    }
+    __syncwarp();
+  }
+}
+
+}  // namespace isobit::cuda
+
+#endif  // ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_MERGE_CUH_
