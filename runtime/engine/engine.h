@@ -29,13 +29,15 @@ struct EngineOptions {
   int64_t block_size = 32;      // tokens a KV page, a multiple of 16
   int64_t kv_cache_tokens = 0;  // size of the KV pool; 0: by memory
   bool prefix_cache = true;
+  bool enforce_eager = false;  // on a GPU: every step operation by operation, none from a recording
   std::optional<uint64_t> seed =
       std::nullopt;  // for requests that name none; none: each gets one from the system
 };
 
 struct EngineStats {
   int64_t steps = 0;
-  int64_t waiting = 0;  // sequences
+  int64_t replayed_steps = 0;  // from a recording; 0 on a CPU
+  int64_t waiting = 0;         // sequences
   int64_t running = 0;
   int64_t preemptions = 0;
   int64_t prompt_tokens = 0;  // prefilled, recomputed ones included

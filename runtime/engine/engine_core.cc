@@ -240,7 +240,7 @@ void EngineCore::PublishPages(Sequence& sequence) {
 }
 
 absl::Status EngineCore::ScorePrompts(std::span<const LogitRow> rows) {
-  return InSlices(rows.size(), kLogitRows, [&](size_t begin, size_t size) {
+  return InSlices(rows.size(), static_cast<size_t>(logit_rows_), [&](size_t begin, size_t size) {
     const auto slice = rows.subspan(begin, size);
     std::vector<int32_t> row_index, targets;
     int top_count = 0;
@@ -267,7 +267,7 @@ absl::Status EngineCore::ScorePrompts(std::span<const LogitRow> rows) {
 }
 
 absl::Status EngineCore::Sample(std::span<const LogitRow> rows) {
-  return InSlices(rows.size(), kLogitRows, [&](size_t begin, size_t size) {
+  return InSlices(rows.size(), static_cast<size_t>(logit_rows_), [&](size_t begin, size_t size) {
     const auto slice = rows.subspan(begin, size);
     std::vector<int32_t> row_index;
     std::vector<SamplingRow> params;
@@ -391,6 +391,7 @@ void EngineCore::FillBlankPages(Bf16 value) {
 
 EngineStats EngineCore::Stats() const {
   EngineStats stats = stats_;
+  stats.replayed_steps = forward_->replayed_steps();
   stats.waiting = static_cast<int64_t>(waiting_.size());
   stats.running = static_cast<int64_t>(running_.size());
   stats.kv_pages = pool_->pages();

@@ -60,7 +60,8 @@ class EngineCore {
 
   EngineStats Stats() const;
   absl::Status CheckIntegrity() const;
-  // Fills the memory of all pages that hold nothing: a proof that it can't matter fills it with NaN.
+  // Fills the memory of all pages that hold nothing: a proof that it can't matter fills it with
+  // NaN.
   void FillBlankPages(Bf16 value);
   const Model& model() const { return *model_; }
   const EngineOptions& options() const { return options_; }
@@ -89,9 +90,6 @@ class EngineCore {
     std::vector<LogitRow> to_score;   // prompt rows
     std::vector<LogitRow> to_sample;  // last rows
   };
-
-  // Rows of logits computed at once: bounds their memory, [64][vocab] fp32.
-  static constexpr int64_t kLogitRows = 64;
 
   EngineCore(std::unique_ptr<Model> model, const EngineOptions& options);
   absl::Status CheckOptions();
@@ -122,6 +120,7 @@ class EngineCore {
 
   std::unique_ptr<Model> model_;
   EngineOptions options_;
+  int64_t logit_rows_ = 0;  // computed at once: bounds their memory
   // After model_, whose backend holds their memory.
   std::unique_ptr<KvCache> cache_;
   std::unique_ptr<PagePool> pool_;

@@ -15,6 +15,9 @@ constexpr int64_t kMaxBlockSize = 1024;
 // Of the memory that is free once the weights are loaded, on a device that is not ours alone (a
 // CPU) and on one that is.
 constexpr double kSharedMemoryShare = 0.3, kOwnMemoryShare = 0.9;
+// Rows of logits that are computed at once, [rows][vocab] in fp32. On a GPU the output matrix
+// should be read once a step; on a CPU that gains nothing.
+constexpr int64_t kLogitRows = 64, kMaxGpuLogitRows = 512;
 
 absl::Status CheckOption(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
@@ -74,16 +77,24 @@ absl::Status EngineCore::PlanMemory() {
   const ModelConfig& config = model_->config();
   Backend& backend = model_->backend();
   const DeviceInfo device = backend.Info();
+  const bool gpu = device.kind == "cuda";
   const int64_t most_sequences = o.max_num_seqs != 0 ? o.max_num_seqs : 256;
+  logit_rows_ = gpu ? std::clamp(most_sequences, kLogitRows, kMaxGpuLogitRows) : kLogitRows;
+  ForwardLimits limits = {.max_rows = o.max_num_batched_tokens,
+                          .max_sequences = std::min(most_sequences, o.max_num_batched_tokens),
+                          .max_pages = (o.max_model_len + o.block_size - 1) / o.block_size,
+                          .max_logit_rows = logit_rows_,
+                          .record = gpu && !o.enforce_eager};
   KvCacheShape shape = {.layers = static_cast<int>(config.layers),
                         .kv_heads = config.kv_heads,
                         .head_dim = config.head_dim,
                         .page_tokens = static_cast<int>(o.block_size)};
   if (o.kv_cache_tokens == 0) {
-    const double share = device.kind == "cuda" ? kOwnMemoryShare : kSharedMemoryShare;
-    const auto budget =
-        static_cast<int64_t>(std::floor(share * static_cast<double>(device.available_bytes)));
-    const int64_t useful = most_sequences * ((o.max_model_len + o.block_size - 1) / o.block_size);
+    const double share = gpu ? kOwnMemoryShare : kSharedMemoryShare;
+    const int64_t budget =
+        static_cast<int64_t>(std::floor(share * static_cast<double>(device.available_bytes))) -
+        (gpu ? Forward::WorkspaceBytes(config, limits) : 0);
+    const int64_t useful = most_sequences * limits.max_pages;
     shape.pages = std::min(useful, budget / shape.BytesPerPage());
   } else {
     shape.pages = o.kv_cache_tokens / o.block_size;
@@ -101,15 +112,12 @@ absl::Status EngineCore::PlanMemory() {
   cache_ = *std::move(cache);
   pool_ = std::make_unique<PagePool>(shape.pages, o.block_size, o.prefix_cache);
 
-  auto forward = Forward::Create(
-      *model_, *cache_,
-      {.max_rows = o.max_num_batched_tokens,
-       .max_sequences = std::min(o.max_num_seqs, o.max_num_batched_tokens),
-       .max_pages = std::min(shape.pages, (o.max_model_len + o.block_size - 1) / o.block_size),
-       .max_logit_rows = kLogitRows});
+  limits.max_sequences = std::min(limits.max_sequences, o.max_num_seqs);
+  limits.max_pages = std::min(limits.max_pages, shape.pages);
+  auto forward = Forward::Create(*model_, *cache_, limits);
   if (!forward.ok()) return forward.status();
   forward_ = *std::move(forward);
-  auto sampler = Sampler::Create(backend, config.vocab, kLogitRows);
+  auto sampler = Sampler::Create(backend, config.vocab, logit_rows_);
   if (!sampler.ok()) return sampler.status();
   sampler_ = *std::move(sampler);
   return absl::OkStatus();

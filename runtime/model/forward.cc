@@ -1,11 +1,16 @@
 #include "runtime/model/forward.h"
 
+#include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <utility>
 
 namespace isobit {
 namespace {
+
+// Contexts up to here are planned for alike.
+constexpr int64_t kShortContext = 1024;
 
 int64_t IndexCount(const ForwardLimits& limits) {
   return 3 * limits.max_rows + limits.max_sequences + 1 + limits.max_sequences * limits.max_pages;
@@ -18,7 +23,8 @@ Forward::Forward(const Model& model, KvCache& cache, const ForwardLimits& limits
       config_(model.config()),
       backend_(model.backend()),
       cache_(cache),
-      limits_(limits) {}
+      limits_(limits),
+      recorder_(backend_) {}
 
 absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Model& model, KvCache& cache,
                                                          const ForwardLimits& limits) {
@@ -64,26 +70,51 @@ absl::Status Forward::AllocateWorkspace() {
 
 void Forward::Run(const StepRows& rows) {
   assert(rows.rows() <= limits_.max_rows && rows.sequences() <= limits_.max_sequences);
-  // One copy for all index arrays: on a GPU each copy costs more than its bytes.
-  const std::vector<int32_t>* arrays[] = {&rows.token_ids, &rows.position, &rows.sequence,
-                                          &rows.first_row, &rows.page_table};
-  const int32_t* placed[5];
-  staging_.clear();
-  for (int i = 0; i < 5; ++i) {
-    placed[i] = indices_->As<int32_t>() + staging_.size();
-    staging_.insert(staging_.end(), arrays[i]->begin(), arrays[i]->end());
+  const bool is_decode = rows.rows() == rows.sequences();
+  if (!limits_.record || !is_decode) {
+    Place(rows, rows.page_table_stride);
+    return Layers();
   }
-  backend_.Upload(staging_.data(), staging_.size() * sizeof(int32_t), indices_->data());
-  token_ids_ = placed[0];
+  // Rounded up, so that few shapes occur as contexts grow.
+  const auto stride = static_cast<int64_t>(
+      std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(rows.page_table_stride, 1))));
+  Place(rows, std::min(stride, std::max(limits_.max_pages, rows.page_table_stride)));
+  batch_.max_context = static_cast<int64_t>(
+      std::bit_ceil(static_cast<uint64_t>(std::max(batch_.max_context, kShortContext))));
+  recorder_.Run({.rows = batch_.rows,
+                 .sequences = batch_.sequences,
+                 .page_table_stride = batch_.page_table_stride,
+                 .max_context = batch_.max_context},
+                [this] { Layers(); });
+}
+
+void Forward::Place(const StepRows& rows, int64_t page_table_stride) {
+  // One copy for all index arrays: on a GPU each copy costs more than its bytes.
+  staging_.clear();
+  const auto place = [this](const std::vector<int32_t>& array) {
+    const int32_t* placed = indices_->As<int32_t>() + staging_.size();
+    staging_.insert(staging_.end(), array.begin(), array.end());
+    return placed;
+  };
+  token_ids_ = place(rows.token_ids);
   batch_ = {.rows = rows.rows(),
             .sequences = rows.sequences(),
-            .position = placed[1],
-            .sequence = placed[2],
-            .first_row = placed[3],
-            .page_table = placed[4],
-            .page_table_stride = rows.page_table_stride,
+            .position = place(rows.position),
+            .sequence = place(rows.sequence),
+            .first_row = place(rows.first_row),
+            .page_table = indices_->As<int32_t>() + staging_.size(),
+            .page_table_stride = page_table_stride,
             .max_context = rows.max_context};
+  const int32_t* row = rows.page_table.data();
+  for (int64_t s = 0; s < rows.sequences(); ++s, row += rows.page_table_stride) {
+    staging_.insert(staging_.end(), row, row + rows.page_table_stride);
+    staging_.insert(staging_.end(), static_cast<size_t>(page_table_stride - rows.page_table_stride),
+                    0);
+  }
+  backend_.Upload(staging_.data(), staging_.size() * sizeof(int32_t), indices_->data());
+}
 
+void Forward::Layers() {
   backend_.Run(Embed{.rows = batch_.rows,
                      .table = model_.weights().embedding.get(),
                      .token_ids = token_ids_,

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/ops.h"
 #include "runtime/model/model.h"
+#include "runtime/model/step_recorder.h"
 
 namespace isobit {
 
@@ -35,6 +36,7 @@ struct ForwardLimits {
   int64_t max_sequences = 0;   // of a step
   int64_t max_pages = 0;       // of a sequence
   int64_t max_logit_rows = 0;  // of one call of Logits
+  bool record = false;         // replay steps in which every sequence has one row
 };
 
 class Forward {
@@ -55,10 +57,14 @@ class Forward {
   const float* Logits(std::span<const int32_t> rows);
 
   const ForwardLimits& limits() const { return limits_; }
+  int64_t replayed_steps() const { return recorder_.replayed(); }
 
  private:
   Forward(const Model& model, KvCache& cache, const ForwardLimits& limits);
   absl::Status AllocateWorkspace();
+  // Copies the indices of a step to the backend and makes batch_ of them.
+  void Place(const StepRows& rows, int64_t page_table_stride);
+  void Layers();
   void Layer(int index);
 
   const Model& model_;
@@ -80,6 +86,7 @@ class Forward {
   RowBatch batch_;  // of the last Run
   const int32_t* token_ids_ = nullptr;
   std::vector<int32_t> staging_;
+  StepRecorder recorder_;
 };
 
 }  // namespace isobit

@@ -147,7 +147,14 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
                                                    int64_t max_positions) {
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(path);
   if (!checkpoint.ok()) return checkpoint.status();
-  const ModelConfig& config = (*checkpoint)->config();
+  return Load(**checkpoint, path, std::move(backend), max_positions);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
+                                                   const std::string& path,
+                                                   std::unique_ptr<Backend> backend,
+                                                   int64_t max_positions) {
+  const ModelConfig& config = checkpoint.config();
   if (max_positions < 0 || max_positions > config.context_length) {
     return absl::OutOfRangeError(
         absl::StrCat("max-model-len must be in [1, ", config.context_length,
@@ -169,8 +176,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
   model->path_ = path;
   model->config_ = config;
   model->max_positions_ = max_positions == 0 ? config.context_length : max_positions;
-  model->load_note_ = (*checkpoint)->Describe();
-  ISOBIT_ASSIGN(model->tokenizer_, (*checkpoint)->LoadTokenizer());
+  model->load_note_ = checkpoint.Describe();
+  ISOBIT_ASSIGN(model->tokenizer_, checkpoint.LoadTokenizer());
   // A template that we can't read is no reason to refuse the model: plain prompts work.
   if (const auto source = model->tokenizer_->chat_template()) {
     model->chat_template_ = ChatTemplate::Parse(*source);
@@ -180,7 +187,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
         absl::StrCat(path, ": the tokenizer has ", model->tokenizer_->vocab_size(),
                      " tokens, the embedding ", config.vocab, " rows"));
   }
-  if (absl::Status s = ModelLoader(**checkpoint, *model).Load(); !s.ok()) return s;
+  if (absl::Status s = ModelLoader(checkpoint, *model).Load(); !s.ok()) return s;
   return model;
 }
 

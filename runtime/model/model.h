@@ -21,6 +21,8 @@
 
 namespace isobit {
 
+class Checkpoint;
+
 struct LayerWeights {
   std::unique_ptr<Buffer> attention_norm;  // bf16 [width]
   std::unique_ptr<Weight> qkv;             // [(heads + 2 kv_heads) head_dim][width]
@@ -46,6 +48,12 @@ class Model {
   // beyond `max_positions` (0: the model's own context length) are not prepared for; OutOfRange if
   // it is more than that.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& path,
+                                                     std::unique_ptr<Backend> backend,
+                                                     int64_t max_positions = 0);
+
+  // The same from an open checkpoint, which may go afterwards. `path` is for messages.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const Checkpoint& checkpoint,
+                                                     const std::string& path,
                                                      std::unique_ptr<Backend> backend,
                                                      int64_t max_positions = 0);
 
