@@ -173,7 +173,13 @@ absl::StatusOr<BenchResult> Measure(Engine& engine, const BenchOptions& options)
   if (!status.ok()) return status;
   result.counters = engine.model().backend().Counters();
   result.decode_bytes = DecodeBytes(engine.model(), options);
-  if (device.kind != "cuda") result.read_bandwidth = MeasureReadBandwidth(device.threads);
+  if (device.kind != "cuda") {
+    result.read_bandwidth = MeasureReadBandwidth(device.threads);
+    return result;
+  }
+  const absl::StatusOr<double> bandwidth = MeasureCudaReadBandwidth({});
+  if (!bandwidth.ok()) return bandwidth.status();
+  result.read_bandwidth = *bandwidth;
   return result;
 }
 

@@ -38,7 +38,9 @@ ExitCode RunCheck(const CheckCommandOptions& options) {
   CheckOptions check;
   check.full = options.full;
   check.on_row = PrintRow;
-  if (options.model.device != "cpu") check.thread_counts.clear();
+  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options.model);
+  if (backend.ok() && (*backend)->Info().kind != "cpu") check.thread_counts.clear();
+  backend = absl::CancelledError();  // one at a time
   const absl::StatusOr<CheckReport> report = CheckModel(options.model.model, make_backend, check);
   if (!report.ok()) {
     LogError(report.status());

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,9 +15,9 @@ namespace {
 
 constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
 
-// Its kernels are being qualified one by one; what is not proven as a whole is refused.
-absl::StatusOr<std::unique_ptr<Backend>> NoCuda() {
-  return absl::UnimplementedError("--device cuda: the CUDA backend is not part of the command yet");
+// The status of a failed CreateCudaBackend, for the one who asked for it by name.
+absl::Status NoCuda(const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("--device cuda: ", status.message()));
 }
 
 void AddEngineOptions(CLI::App& command, ModelOptions& options) {
@@ -51,7 +52,7 @@ void AddEngineOptions(CLI::App& command, ModelOptions& options) {
                 "Compute every prompt anew; no bit depends on it")
       ->group(group);
   command
-      .add_flag("--enforce-eager", options.enforce_eager,
+      .add_flag("--enforce-eager", engine.enforce_eager,
                 "Run CUDA kernels one by one, not as a graph (nothing to do on a CPU)")
       ->group(group);
   command
@@ -67,8 +68,10 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->required()
       ->group("Model and device");
   command
-      .add_option("--device", options.device, "cpu, cuda, or reference (slow: the plain oracle)")
-      ->check(CLI::IsMember({"cpu", "cuda", "reference"}))
+      .add_option("--device", options.device,
+                  "auto (a GPU if there is one that serves), cpu, cuda, or reference (slow: the "
+                  "plain oracle); no bit depends on it")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda", "reference"}))
       ->capture_default_str()
       ->group("Model and device");
   command
@@ -92,8 +95,19 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options) {
-  if (options.device == "cuda") return NoCuda();
   if (options.device == "reference") return CreateReferenceBackend();
+  if (options.device == "cpu") return CreateCpuBackend(options.cpu);
+  absl::StatusOr<std::unique_ptr<Backend>> cuda = CreateCudaBackend({});
+  if (cuda.ok()) return cuda;
+  if (options.device == "cuda") return NoCuda(cuda.status());
+  // A build without CUDA is made for the CPU; in one with CUDA, somebody may wonder.
+  if (!absl::IsUnimplemented(cuda.status())) {
+    static std::once_flag said;
+    std::call_once(said, [&cuda] {
+      const absl::string_view why = cuda.status().message();
+      LogWarning(absl::StrCat("runs on the CPU: ", why));
+    });
+  }
   return CreateCpuBackend(options.cpu);
 }
 
@@ -144,7 +158,9 @@ std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_
 }
 
 std::string GuaranteeLevel(const DeviceInfo& device) {
-  return device.kind == "cpu" || device.kind == "reference" ? "portable" : "device";
+  // The CUDA backend checks at start that the card's arithmetic is the contract's.
+  return device.kind == "cpu" || device.kind == "cuda" || device.kind == "reference" ? "portable"
+                                                                                     : "device";
 }
 
 }  // namespace isobit

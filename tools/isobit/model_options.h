@@ -16,10 +16,9 @@ namespace isobit {
 
 struct ModelOptions {
   std::string model;
-  std::string device = "cpu";
+  std::string device = "auto";
   CpuOptions cpu;
   bool no_prefix_cache = false;
-  bool enforce_eager = false;  // of CUDA: kernels one by one instead of a recorded graph
   EngineOptions engine;
   std::string log_level = "warn";
   std::string log_file;
@@ -28,7 +27,7 @@ struct ModelOptions {
 void AddModelOptions(CLI::App& command, ModelOptions& options);
 
 // The backend of --device. InvalidArgument if --cpu-instructions asks for what the processor does
-// not have; Unimplemented if this build or machine has no such device.
+// not have; CreateCudaBackend's error if a GPU was asked for and can't be had.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options);
 
 // Sets up the log, loads the model and starts the engine. On an error it is logged, the result is

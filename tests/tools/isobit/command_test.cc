@@ -274,6 +274,34 @@ TEST_F(TinyCommand, AClosedPipeIsNoSignal) {
   EXPECT_THAT(result.err, HasSubstr("Broken pipe"));
 }
 
+// ---- Devices
+
+// A GPU that is there is hidden.
+TEST_F(TinyCommand, WithoutAGpu) {
+  const auto run_on = [this](const char* device) {
+    Arguments line = {"/usr/bin/env", "CUDA_VISIBLE_DEVICES=-1"};
+    for (const std::string& argument :
+         CommandLine("run", {"-p", "x", "-n", "1", "--device", device})) {
+      line.push_back(argument);
+    }
+    return RunProcess(folder_, line);
+  };
+  const ProcessResult cuda = run_on("cuda");
+  EXPECT_EQ(cuda.exit_code, 3) << cuda.err;
+  EXPECT_THAT(cuda.err, HasSubstr("error: --device cuda: "));
+  const bool built_with_cuda = cuda.err.find("built without CUDA") == std::string::npos;
+  if (built_with_cuda) {
+    EXPECT_THAT(cuda.err, HasSubstr("no CUDA device can be used"));
+  }
+
+  const ProcessResult chosen = run_on("auto");
+  EXPECT_EQ(chosen.exit_code, 0) << chosen.err;
+  EXPECT_EQ(chosen.err.find("runs on the CPU: no CUDA device") != std::string::npos,
+            built_with_cuda)
+      << chosen.err;
+  EXPECT_EQ(DigestIn(chosen.err), DigestIn(run_on("cpu").err));
+}
+
 // ---- receipts and replay
 
 TEST_F(TinyCommand, ReplayGivesTheSameBits) {
@@ -368,9 +396,10 @@ TEST_F(TinyCommand, TokenizeAnswersEveryLine) {
 }
 
 TEST_F(TinyCommand, InspectDescribesModelAndPlan) {
-  const ProcessResult text = Run("inspect", {"--kv-cache-tokens", "4096"});
+  const ProcessResult text = Run("inspect", {"--device", "cpu", "--kv-cache-tokens", "4096"});
   ASSERT_EQ(text.exit_code, 0) << text.err;
-  const ProcessResult machine = Run("inspect", {"--json", "--kv-cache-tokens", "4096"});
+  const ProcessResult machine =
+      Run("inspect", {"--json", "--device", "cpu", "--kv-cache-tokens", "4096"});
   ASSERT_EQ(machine.exit_code, 0) << machine.err;
   const json object = json::parse(machine.out);
   EXPECT_EQ(object.at("model").at("layers"), 2);
@@ -387,8 +416,8 @@ TEST_F(TinyCommand, InspectDescribesModelAndPlan) {
 }
 
 TEST_F(TinyCommand, BenchMeasures) {
-  const Arguments options = {"--repeat",         "1",  "--decode-tokens", "8",
-                             "--prefill-tokens", "32", "--together",      "4"};
+  const Arguments options = {"--repeat",   "1", "--decode-tokens", "8",  "--prefill-tokens", "32",
+                             "--together", "4", "--device",        "cpu"};
   Arguments with_json = options;
   with_json.push_back("--json");
   const ProcessResult machine = Run("bench", with_json);

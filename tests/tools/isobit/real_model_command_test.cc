@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -43,6 +44,23 @@ TEST_F(RealModelCommand, AReceiptOfOneDeviceReplaysOnAnother) {
       Run("replay", {receipt, "--device", "reference", "--max-model-len", "64"});
   EXPECT_EQ(replay.exit_code, 0) << replay.out << replay.err;
   EXPECT_THAT(replay.out, ::testing::HasSubstr("equal    2 tokens"));
+}
+
+// Receipts that an H200 wrote, replayed on the CPU.
+TEST_F(RealModelCommand, ReceiptsOfAGpuReplayOnTheCpu) {
+  const std::string folder = ISOBIT_SOURCE_DIR "/golden/receipts/";
+  Arguments arguments;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("h200_")) arguments.push_back(folder + name);
+  }
+  ASSERT_GE(arguments.size(), 6u);
+  for (const char* option : {"--device", "cpu"}) arguments.push_back(option);
+  const ProcessResult replay = Run("replay", arguments);
+  EXPECT_EQ(replay.exit_code, 0) << replay.out << replay.err;
+  size_t equal = 0, at = 0;
+  while ((at = replay.out.find(": equal ", at)) != std::string::npos) ++equal, ++at;
+  EXPECT_EQ(equal, arguments.size() - 2) << replay.out;
 }
 
 }  // namespace
