@@ -1,5 +1,5 @@
-// The digests of fixed requests are what they were, on every instruction set of this machine. A
-// change is a new version of the contract: golden/CHANGES.md.
+// The digests of fixed requests are what they were, with every instruction set of this machine and
+// on its GPU. A change is a new version of the contract: golden/CHANGES.md.
 
 #include <gtest/gtest.h>
 

@@ -96,7 +96,9 @@ TEST(Memory, Case24PoisonedWorkspace) {
     if (i == 2) requests.back().sampling.temperature = 1;
     if (i == 3) requests.back().sampling.prompt_logprobs = 1;
   }
-  for (const char* backend : {"reference", "cpu"}) {
+  std::vector<std::string> backends = {"reference", "cpu"};
+  if (HasCuda()) backends.push_back("cuda");
+  for (const std::string& backend : backends) {
     const std::vector<Outcome> alone = RunAlone(requests, {}, backend);
     int64_t poisoned = 0;
     auto model =

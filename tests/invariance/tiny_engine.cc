@@ -11,14 +11,25 @@ namespace isobit {
 
 std::unique_ptr<Backend> MakeBackend(const std::string& name) {
   if (name == "reference") return CreateReferenceBackend();
+  if (name == "cuda") {
+    auto cuda = CreateCudaBackend({});
+    EXPECT_TRUE(cuda.ok()) << cuda.status();
+    return *std::move(cuda);
+  }
   const std::string instructions = name == "cpu" ? "auto" : name.substr(4);
   auto backend = CreateCpuBackend({.threads = 2, .instructions = instructions});
   EXPECT_TRUE(backend.ok()) << backend.status();
   return *std::move(backend);
 }
 
+bool HasCuda() {
+  static const bool has_cuda = CreateCudaBackend({}).ok();
+  return has_cuda;
+}
+
 std::vector<std::string> BackendNames() {
   std::vector<std::string> names = {"reference"};
+  if (HasCuda()) names.push_back("cuda");
   for (const InstructionSet& set : AvailableInstructionSets()) {
     names.push_back(absl::StrCat("cpu ", set.name));
   }

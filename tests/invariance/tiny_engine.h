@@ -16,10 +16,15 @@
 
 namespace isobit {
 
-// "reference", or the CPU backend with 2 threads: "cpu", "cpu avx2", "cpu sse4", "cpu scalar".
+// "reference", "cuda", or the CPU backend with 2 threads: "cpu", "cpu avx2", "cpu sse4", "cpu
+// scalar".
 std::unique_ptr<Backend> MakeBackend(const std::string& name);
 
-// "reference", and the CPU backend with every instruction set that this machine has.
+// Whether this machine has a GPU for the CUDA backend.
+bool HasCuda();
+
+// "reference", the CPU backend with every instruction set that this machine has, and "cuda" where
+// there is one.
 std::vector<std::string> BackendNames();
 
 std::unique_ptr<Model> LoadTiny(const TinyModelOptions& tiny = {},

@@ -1,0 +1,81 @@
+#include "invariance/random_checkpoint.h"
+
+#include <cmath>
+
+#include "invariance/random.h"
+#include "kernels/numerics/bf16.h"
+#include "runtime/receipt/digest.h"
+
+namespace isobit {
+namespace {
+
+// Deviation of a weight, in units of 1 / sqrt(inputs): activations keep their size.
+constexpr float kWeightScale = 1.5f;
+
+// The byte's character in the alphabet of byte-level BPE, in UTF-8.
+std::string ByteToken(int byte) {
+  const auto is_printable = [](int b) {
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+  };
+  int code = byte;
+  if (!is_printable(byte)) {
+    code = 256;
+    for (int b = 0; b < byte; ++b) code += is_printable(b) ? 0 : 1;
+  }
+  if (code < 0x80) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
+}
+
+// Four numbers with mean 0 and deviation 1 from the bits of one: sums of two uniform ones.
+void FillFour(uint64_t bits, float scale, Bf16* out, int count) {
+  constexpr float kDeviation = 104.5f;  // of the sum of two uniform bytes
+  for (int i = 0; i < count; ++i, bits >>= 16) {
+    const auto sum = static_cast<int>((bits & 0xff) + (bits >> 8 & 0xff));
+    out[i] = RoundToBf16(static_cast<float>(sum - 255) * (scale / kDeviation));
+  }
+}
+
+}  // namespace
+
+uint64_t RandomCheckpoint::SeedOf(std::string_view name) const {
+  return DigestBytes(name.data(), name.size()).low ^ seed_;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> RandomCheckpoint::LoadTokenizer() const {
+  std::vector<std::string> names;
+  for (int byte = 0; byte < 256; ++byte) names.push_back(ByteToken(byte));
+  TokenizerTables tables;
+  tables.tokens.assign(names.begin(), names.end());
+  tables.kinds.assign(names.size(), TokenKind::kNormal);
+  tables.pre_tokenizer = "gpt-2";
+  return Tokenizer::Create(tables);
+}
+
+absl::StatusOr<MatrixSource> RandomCheckpoint::Matrix(std::string_view name, int64_t rows,
+                                                      int64_t cols) const {
+  const uint64_t seed = SeedOf(name);
+  const float scale = kWeightScale / std::sqrt(static_cast<float>(cols));
+  MatrixSource source{rows, cols, nullptr};
+  source.read = [seed, scale, cols](int64_t begin, int64_t end, Bf16* out) {
+    for (int64_t row = begin; row < end; ++row) {
+      SplitMix random(seed ^ static_cast<uint64_t>(row) * 0xd1342543de82ef95u);
+      for (int64_t i = 0; i < cols; i += 4) {
+        FillFour(random.Next(), scale, out + (row - begin) * cols + i,
+                 static_cast<int>(cols - i < 4 ? cols - i : 4));
+      }
+    }
+  };
+  return source;
+}
+
+absl::StatusOr<std::vector<Bf16>> RandomCheckpoint::Vector(std::string_view name,
+                                                           int64_t size) const {
+  std::vector<Bf16> values(static_cast<size_t>(size));
+  SplitMix random(SeedOf(name));
+  for (Bf16& value : values) {
+    value = RoundToBf16(1.0f + 0.1f * static_cast<float>(random.Below(201) - 100) / 100.0f);
+  }
+  return values;
+}
+
+}  // namespace isobit

@@ -1,0 +1,41 @@
+#ifndef ISOBIT_INVARIANCE_RANDOM_CHECKPOINT_H_
+#define ISOBIT_INVARIANCE_RANDOM_CHECKPOINT_H_
+
+// A model of any shape with seeded random weights, without a file: to compare backends on the
+// widths of real models, and to time them.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/model/checkpoint.h"
+
+namespace isobit {
+
+class RandomCheckpoint : public Checkpoint {
+ public:
+  // The same config and seed give the same weights on every machine. Its tokenizer has a token for
+  // each byte. REQUIRES: config.Validate() is OK, and a vocabulary of at least 256.
+  RandomCheckpoint(const ModelConfig& config, uint64_t seed) : config_(config), seed_(seed) {}
+
+  const ModelConfig& config() const override { return config_; }
+  absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer() const override;
+  absl::StatusOr<MatrixSource> Matrix(std::string_view name, int64_t rows,
+                                      int64_t cols) const override;
+  absl::StatusOr<std::vector<Bf16>> Vector(std::string_view name, int64_t size) const override;
+  void Release(std::string_view /*name*/) const override {}
+  std::string Describe() const override { return "random weights"; }
+
+ private:
+  uint64_t SeedOf(std::string_view name) const;
+
+  const ModelConfig config_;
+  const uint64_t seed_;
+};
+
+}  // namespace isobit
+
+#endif  // ISOBIT_INVARIANCE_RANDOM_CHECKPOINT_H_
