@@ -209,33 +209,71 @@ __device__ void RunPrefillValuesWarp(const AttentionParams& p, const PrefillShar
   }
 }
 
-// Queries of each tile, zeros past its last row.
+// Brings the queries of tiles, with zeros past their last rows. Each of kQueryThreads threads
+// brings the same chunk of many rows.
 template <class Config>
-__device__ void LoadPrefillQueries(const AttentionParams& p, const PrefillShared<Config>& shared,
-                                   const PrefillAddresses<Config>& at, int thread) {
-  constexpr int kRowChunks = Config::kHeadDim / kKvChunkDims;
-  SlotCursor<PrefillShared<Config>::kWorkSlots> work_cursor;
-  for (uint32_t parity = 0;; parity ^= 1) {
-    sm90::Wait(at.work_full + 8 * work_cursor.slot, work_cursor.parity);
-    const PrefillWork work = shared.work[work_cursor.slot];
-    if (work.tile.rows == 0) return;
-    sm90::Wait(at.query_empty, parity ^ 1);
-    for (int i = thread; i < Config::kTileRows * kRowChunks; i += Config::kQueryThreads) {
-      const int row = i / kRowChunks, chunk = i % kRowChunks;
-      const bool present = row < work.tile.rows;
-      const int64_t offset =
-          present ? p.QueryOffset(work.tile, work.tile.packed + row, work.kv_head) : 0;
-      const uint32_t to = at.query + KvChunkOffset(Config::kHeadDim, row, chunk);
-      sm90::CopyAsync16(to, p.q + offset + chunk * kKvChunkDims, present);
+class PrefillQueryLoader {
+ public:
+  __device__ PrefillQueryLoader(const AttentionParams& p, const PrefillAddresses<Config>& at,
+                                int thread)
+      : p_(p), at_(at), chunk_(thread % kRowChunks), first_row_(thread / kRowChunks) {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i) {
+      in_atom_[i] = KvChunkOffset(Config::kHeadDim, first_row_ + i * kRowsAtOnce, chunk_);
+    }
+  }
+
+  __device__ void Load(const PrefillWork& work) const {
+    const AttentionTile& tile = work.tile;
+    const Bf16* from =
+        p_.q + p_.QueryOffset(tile, tile.packed, work.kv_head) + chunk_ * kKvChunkDims;
+    const int first_token = p_.group.Divide(tile.packed);
+    // From a token to the next, beyond its heads of this group.
+    const int other_heads = p_.heads - p_.group.value();
+#pragma unroll 2
+    for (int atom = 0; atom < Config::kTileRows / kKvAtomTokens; ++atom) {
+#pragma unroll
+      for (int i = 0; i < kPasses; ++i) {
+        const int row = atom * kKvAtomTokens + first_row_ + i * kRowsAtOnce;
+        const int token = p_.group.Divide(tile.packed + row) - first_token;
+        const bool present = row < tile.rows;
+        const int offset = present ? (token * other_heads + row) * Config::kHeadDim : 0;
+        sm90::CopyAsync16(at_.query + in_atom_[i] + atom * KvAtomsBytes(Config::kHeadDim),
+                          from + offset, present);
+      }
     }
     sm90::WaitCopies();
     sm90::FenceAsyncProxy();
+  }
+
+ private:
+  static constexpr int kRowChunks = Config::kHeadDim / kKvChunkDims;
+  static constexpr int kRowsAtOnce = Config::kQueryThreads / kRowChunks;
+  static constexpr int kPasses = kKvAtomTokens / kRowsAtOnce;
+  static_assert(kRowsAtOnce * kPasses == kKvAtomTokens);
+
+  const AttentionParams& p_;
+  const PrefillAddresses<Config>& at_;
+  const int chunk_, first_row_;
+  uint32_t in_atom_[kPasses];  // where this thread's chunks of eight rows go
+};
+
+template <class Config>
+__device__ void RunPrefillQueryWarps(const AttentionParams& p, const PrefillShared<Config>& shared,
+                                     const PrefillAddresses<Config>& at, int thread) {
+  const PrefillQueryLoader<Config> loader(p, at, thread);
+  SlotCursor<PrefillShared<Config>::kWorkSlots> cursor;
+  for (uint32_t parity = 0;; parity ^= 1, cursor.Advance()) {
+    sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
+    const PrefillWork work = shared.work[cursor.slot];
+    if (work.tile.rows == 0) return;
+    sm90::Wait(at.query_empty, parity ^ 1);
+    loader.Load(work);
     __syncwarp();
     if (thread % 32 == 0) {
       sm90::Arrive(at.query_full);
-      sm90::Arrive(at.work_empty + 8 * work_cursor.slot);
+      sm90::Arrive(at.work_empty + 8 * cursor.slot);
     }
-    work_cursor.Advance();
   }
 }
 
@@ -651,8 +689,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     } else if (warp == Config::kValuesWarp) {
       RunPrefillValuesWarp(p, shared, at);
     } else {
-      LoadPrefillQueries(p, shared, at,
-                         static_cast<int>(threadIdx.x) - 32 * Config::kFirstQueryWarp);
+      RunPrefillQueryWarps(p, shared, at,
+                           static_cast<int>(threadIdx.x) - 32 * Config::kFirstQueryWarp);
     }
   }
 }

@@ -10,8 +10,9 @@
 //   warp;
 //                    probabilities are exchanged in shared memory; the output is divided by
 //                    columns, 16 a warp. Every warp keeps l and the buckets of all rows.
-//   stored warp      counts the finished splits of each tile; the consumers merge those of a tile
-//                    when the last is done (attention_split_merge.cuh)
+//   stored warp      counts the finished splits of each tile and sees to it that they are merged
+//   when
+//                    the last is done (attention_split_merge.cuh)
 //
 // A step whose visible scores all lie below the threshold, in a split whose buckets are all 0,
 // needs no maximum (the fast path). Any other step follows the contract's blocks literally.
@@ -623,7 +624,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   sm90::WaitForPriorKernels();
   if (warp == Config::kKeysWarp) return SplitKeysWarp<Config>(p, shared, at).Run();
   if (warp == Config::kValuesWarp) return RunSplitValuesWarp(p, shared, at);
-  if (warp == Config::kStoredWarp) return RunSplitStoredWarp(p, shared, at);
+  if (warp == Config::kStoredWarp) return SplitStoredWarp<Config>(p, shared, at).Run();
   SplitConsumer<Config> consumer(p, shared, at, warp);
   SlotCursor<SplitShared<Config>::kWorkSlots> cursor, last;
   for (bool first = true;; first = false, last = cursor, cursor.Advance()) {

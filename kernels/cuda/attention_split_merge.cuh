@@ -96,27 +96,62 @@ __device__ void MergeSplits(const AttentionParams& p, const SplitWork& work, int
   }
 }
 
-// The warp that tells other CTAs when the result of a unit is stored, and its own consumers whether
-// they are to merge the unit's tile. The consumers go on with their next unit meanwhile.
+// The warp that tells other CTAs when the result of a unit is stored, and finds out whether it was
+// its tile's last. Then it merges the tile while the consumers work on their next unit; if there is
+// none it asks them to, as they are faster.
 template <class Config>
-__device__ void RunSplitStoredWarp(const AttentionParams& p, SplitShared<Config>& shared,
-                                   const SplitAddresses<Config>& at) {
-  SlotCursor<SplitShared<Config>::kWorkSlots> cursor;
-  for (;; cursor.Advance()) {
-    sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
-    const SplitWork& work = shared.work[cursor.slot];
-    if (work.tile.rows == 0) return;
-    sm90::Wait(at.stored + 8 * cursor.slot, cursor.parity);
-    if (threadIdx.x % 32 == 0) {
-      // The counter is 0 again when the last has been counted.
-      const auto last = static_cast<unsigned>(work.splits - 1);
-      unsigned* done = p.splits_done + int64_t{work.tile_slot} * p.kv_heads() + work.kv_head;
-      shared.merges[cursor.slot] = last > 0 && sm90::IncrementInOrder(done, last) == last;
-      sm90::Arrive(at.told + 8 * cursor.slot);
+class SplitStoredWarp {
+ public:
+  __device__ SplitStoredWarp(const AttentionParams& p, SplitShared<Config>& shared,
+                             const SplitAddresses<Config>& at)
+      : p_(p), shared_(shared), at_(at), lane_(static_cast<int>(threadIdx.x) % 32) {}
+
+  __device__ void Run() {
+    Cursor cursor;
+    for (;; cursor.Advance()) {
+      sm90::Wait(at_.work_full + 8 * cursor.slot, cursor.parity);
+      const SplitWork work = shared_.work[cursor.slot];
+      if (work.tile.rows == 0) return;
+      sm90::Wait(at_.stored + 8 * cursor.slot, cursor.parity);
+      const bool merges = work.splits > 1 && IsLastOfTile(work);
+      const bool merges_here = merges && HasWork(cursor.After(1));
+      __syncwarp();
+      if (lane_ == 0) {
+        shared_.merges[cursor.slot] = merges && !merges_here;
+        sm90::Arrive(at_.told + 8 * cursor.slot);
+      }
+      if (merges_here) MergeSplits<Config::kHeadDim, 32>(p_, work, lane_);
     }
-    __syncwarp();
   }
-}
+
+ private:
+  using Cursor = SlotCursor<SplitShared<Config>::kWorkSlots>;
+
+  // The counter is 0 again when the last has been counted.
+  __device__ bool IsLastOfTile(const SplitWork& work) const {
+    const auto last = static_cast<unsigned>(work.splits - 1);
+    unsigned before = 0;
+    if (lane_ == 0) {
+      unsigned* done = p_.splits_done + int64_t{work.tile_slot} * p_.kv_heads() + work.kv_head;
+      before = sm90::IncrementInOrder(done, last);
+    }
+    before = __shfl_sync(0xffffffffu, before, 0);
+    __syncwarp();
+    return before == last;
+  }
+
+  // Whether the next unit is known already.
+  __device__ bool HasWork(const Cursor& next) const {
+    const bool known = sm90::TestWait(at_.work_full + 8 * next.slot, next.parity) &&
+                       shared_.work[next.slot].tile.rows != 0;
+    return __all_sync(0xffffffffu, known);
+  }
+
+  const AttentionParams& p_;
+  SplitShared<Config>& shared_;
+  const SplitAddresses<Config>& at_;
+  const int lane_;
+};
 
 }  // namespace isobit::cuda
 
