@@ -10,6 +10,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/norm.h"
+#include "kernels/cuda/nvtx_range.h"
 #include "kernels/cuda/packed_weight.h"
 #include "kernels/cuda/recording.h"
 #include "kernels/cuda/rope.h"
@@ -198,17 +199,20 @@ void CudaBackend::Download(const void* from, size_t bytes, void* to) {
 
 void CudaBackend::Run(const Embed& op) {
   if (!Ready()) return;
+  const NvtxRange range("embed");
   const auto& table = static_cast<const PackedWeight&>(*op.table);
   Keep(LaunchEmbed(op, table.matrix(), stream_), "launching the embedding");
 }
 
 void CudaBackend::Run(const RmsNorm& op) {
   if (!Ready()) return;
+  const NvtxRange range("norm");
   Keep(LaunchRmsNorm(op, stream_), "launching a norm");
 }
 
 void CudaBackend::Run(const Gemm& op) {
   if (!Ready() || op.rows == 0) return;
+  const NvtxRange range("gemm");
   const PackedMatrix& matrix = static_cast<const PackedWeight&>(*op.weight).matrix();
   const GemmPlan plan = PlanGemm(matrix.layout, op.rows, multiprocessors_);
   gemm_count_ += static_cast<uint64_t>(plan.token_tiles) * static_cast<uint64_t>(plan.row_tiles);
@@ -217,12 +221,14 @@ void CudaBackend::Run(const Gemm& op) {
 
 void CudaBackend::Run(const RopeKvWrite& op) {
   if (!Ready()) return;
+  const NvtxRange range("rope");
   const auto& cache = static_cast<const CudaKvCache&>(*op.cache);
   Keep(LaunchRopeKvWrite(op, cache, stream_), "launching the rotation");
 }
 
 void CudaBackend::Run(const Attention& op) {
   if (!Ready()) return;
+  const NvtxRange range("attention");
   const auto& cache = static_cast<const CudaKvCache&>(*op.cache);
   absl::Status status = attention_->Run(op, cache, stream_);
   if (is_recording_ && absl::IsFailedPrecondition(status)) {
@@ -234,11 +240,13 @@ void CudaBackend::Run(const Attention& op) {
 
 void CudaBackend::Run(const ScoreTokens& op) {
   if (!Ready()) return;
+  const NvtxRange range("score");
   Keep(LaunchScoreTokens(op, stream_), "launching the scoring of tokens");
 }
 
 void CudaBackend::Run(const SampleTokens& op) {
   if (!Ready()) return;
+  const NvtxRange range("sample");
   Keep(LaunchSampleTokens(op, stream_), "launching the sampling of tokens");
 }
 
@@ -268,6 +276,7 @@ std::unique_ptr<Recording> CudaBackend::Record(const std::function<void()>& issu
 bool CudaBackend::Replay(const Recording& recording) {
   const auto& recorded = static_cast<const CudaRecording&>(recording);
   if (!Ready() || recorded.memory_generation != attention_->memory_generation()) return false;
+  const NvtxRange range("recorded step");
   Keep(recorded.Launch(stream_), "launching a recorded step");
   gemm_count_ += recorded.gemm_tiles;
   attention_->ForgetPlans();  // it has made its own in their place
@@ -275,6 +284,7 @@ bool CudaBackend::Replay(const Recording& recording) {
 }
 
 absl::Status CudaBackend::Synchronize() {
+  const NvtxRange range("wait");
   // Without this, downloads would be delivered to memory that the caller may have freed.
   const cudaError_t error = transfers_->Finish();
   Keep(error, "running on the GPU");

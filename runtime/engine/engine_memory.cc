@@ -76,6 +76,8 @@ absl::Status EngineCore::PlanMemory() {
   EngineOptions& o = options_;
   const ModelConfig& config = model_->config();
   Backend& backend = model_->backend();
+  // A device that has failed has no memory either; what it failed with is the better message.
+  if (absl::Status s = backend.Synchronize(); !s.ok()) return s;
   const DeviceInfo device = backend.Info();
   const bool gpu = device.kind == "cuda";
   const int64_t most_sequences = o.max_num_seqs != 0 ? o.max_num_seqs : 256;

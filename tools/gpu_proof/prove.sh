@@ -35,6 +35,10 @@ if [ -z "$lt" ]; then
   lt=$(find / -name 'libcublasLt.so.1?' -not -path '/proc/*' 2>/dev/null | head -1)
 fi
 
+with_cublaslt() {
+  LD_LIBRARY_PATH="$(dirname "${lt:-/}"):${LD_LIBRARY_PATH:-}" "$@"
+}
+
 # Steps may run side by side in processes of their own, so that a variable would not do.
 fail() {
   echo "$*"
@@ -121,13 +125,18 @@ receipts() {
 
 # A rival's and our own program take turns, so that a card that slows down slows both.
 bench() {
-  run 'GEMMs of a layer' layer.log timeout 200 env LD_LIBRARY_PATH="$(dirname "$lt"):${LD_LIBRARY_PATH:-}" "$bin/gemm_bench" --layer
-  run 'GEMMs' gemm.log timeout 300 env LD_LIBRARY_PATH="$(dirname "$lt"):${LD_LIBRARY_PATH:-}" "$bin/gemm_bench"
+  if [ -x "$bin/gemm_bench" ]; then
+    with_cublaslt run 'GEMMs of a layer' layer.log timeout 200 "$bin/gemm_bench" --layer
+    with_cublaslt run 'GEMMs' gemm.log timeout 300 "$bin/gemm_bench"
+  fi
   run 'attention' attention.log timeout 60 "$bin/attention_bench"
   run 'attention of PyTorch' attention_rival.log timeout 100 python3 "$here/attention_rival.py"
   run 'attention again' attention_again.log timeout 60 "$bin/attention_bench"
   run 'whole steps' step.log timeout 120 "$bin/step_bench"
-  cat "$out"/{layer,gemm,attention,attention_rival,attention_again,step}.log
+  local log
+  for log in layer gemm attention attention_rival attention_again step; do
+    [ ! -e "$out/$log.log" ] || cat "$out/$log.log"
+  done
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw,temperature.gpu --format=csv,noheader
@@ -136,7 +145,11 @@ for step in $steps; do
     kernels)
       run_test cuda_gemm_plan_test
       run_test cuda_gemm_test
-      [ -z "$lt" ] || LD_LIBRARY_PATH="$(dirname "$lt")" run_test cuda_gemm_cublaslt_test
+      if [ -x "$bin/cuda_gemm_cublaslt_test" ]; then
+        with_cublaslt run_test cuda_gemm_cublaslt_test
+      else
+        echo 'cublasLt.h was not there at build time: no comparison with cuBLASLt'
+      fi
       run_test cuda_attention_test 8
       for test in backend embed norm rope sample score; do run_test cuda_${test}_test; done
       ;;
@@ -149,7 +162,7 @@ for step in $steps; do
         sanitize $tool cuda_norm_test '*PickedRows:*TooWide*'
         sanitize $tool cuda_rope_test '*PartialAndNoRotation'
         sanitize $tool cuda_embed_test '*'
-        sanitize $tool cuda_sample_test '*EverythingForbidden:*TiesAtTheBorder'
+        sanitize $tool cuda_sample_test '*EverythingForbidden'
         sanitize $tool cuda_score_test '*SmallVocabulary'
         sanitize $tool cuda_backend_test '*ALayerOfAModel'
       done
@@ -169,7 +182,7 @@ for step in $steps; do
       ;;
     bench) bench ;;
     bench-kernels)
-      run 'all GEMM kernels' kernels.log timeout 400 "$bin/gemm_bench" --kernels --rounds 5
+      with_cublaslt run 'all GEMM kernels' kernels.log timeout 400 "$bin/gemm_bench" --kernels --rounds 5
       grep 'M=' "$out/kernels.log"
       ;;
     *) fail "no such step: $step" ;;
