@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need on Debian 12 or Ubuntu 24.04, and fetches the model that
-# the demo and the tests run. Does nothing where all is there. Run as root, or with sudo at hand.
+# the demo and the tests run, and the vocabularies and chat templates that the tests compare with. Does nothing where all is there. Run as root, or with sudo at hand.
 #
 # usage: tools/setup.sh [--sanitizers]     with clang, for the fuzzers
 set -euo pipefail
@@ -46,4 +46,21 @@ with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
 PYTHON
   echo "$model_sha256  $work/model.gguf" | sha256sum --check --quiet
   mv "$work/model.gguf" "$model"
+fi
+
+# Vocabularies with published token ids, and chat templates: models/ of llama.cpp, from the source
+# package of the PyPI package llama-cpp-python.
+vocab=build/vocab
+sdist_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
+if [ "$(cat "$vocab/source.sha256" 2>/dev/null)" != "$sdist_sha256" ]; then
+  echo "fetching vocabularies (77 MB)"
+  mkdir -p build
+  fetch=$(mktemp -d build/fetch.XXXXXX)
+  trap 'rm -rf "${work:-}" "$fetch"' EXIT
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$fetch" llama-cpp-python==0.3.36
+  echo "$sdist_sha256  $fetch/llama_cpp_python-0.3.36.tar.gz" | sha256sum --check --quiet
+  tar -xzf "$fetch/llama_cpp_python-0.3.36.tar.gz" -C "$fetch" --strip-components=3 llama_cpp_python-0.3.36/vendor/llama.cpp/models
+  rm -rf "$vocab"
+  mv "$fetch/models" "$vocab"
+  echo "$sdist_sha256" >"$vocab/source.sha256"
 fi

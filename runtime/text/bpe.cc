@@ -5,8 +5,7 @@
 
 namespace isobit {
 
-bool Bpe::Add(int32_t left, int32_t right, int32_t merged) {
-  const auto rank = static_cast<uint32_t>(merges_.size());
+bool Bpe::Add(int32_t left, int32_t right, int32_t merged, uint32_t rank) {
   return merges_.try_emplace(Key(left, right), Merged{rank, merged}).second;
 }
 

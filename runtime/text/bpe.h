@@ -14,8 +14,9 @@ namespace isobit {
 // Thread-safe once filled.
 class Bpe {
  public:
-  // A pair's rank is its number in the order of Add. False if the pair was added before.
-  bool Add(int32_t left, int32_t right, int32_t merged);
+  // Pairs of lower rank merge first; those of equal rank from left to right. False if the pair was
+  // added before. REQUIRES: rank < 2^32 - 1.
+  bool Add(int32_t left, int32_t right, int32_t merged, uint32_t rank);
 
   void Reserve(size_t merges) { merges_.reserve(merges); }
   size_t size() const { return merges_.size(); }

@@ -7,14 +7,13 @@ import unicodedata2 as unicodedata
 assert unicodedata.unidata_version == "16.0.0"
 # White_Space is a property of its own, not a category; the standard promises not to change it.
 SPACES = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
-CLASSES = "LNP"  # first letters of general categories
 
 
 def class_of(point):
+    kind = unicodedata.category(chr(point))
     if point in SPACES:
-        return "S"
-    kind = unicodedata.category(chr(point))[0]
-    return kind if kind in CLASSES else None
+        return "Zc" if kind == "Cc" else "Z"
+    return None if kind in ("Cn", "Co", "Cs") else kind
 
 
 ranges = []

@@ -13,6 +13,11 @@ namespace isobit {
 // them. REQUIRES: `text` is valid UTF-8. ResourceExhausted if utf8proc fails.
 absl::StatusOr<std::string> ToNfc(std::string_view text);
 
+// The other forms, with the same time and errors.
+absl::StatusOr<std::string> ToNfd(std::string_view text);
+absl::StatusOr<std::string> ToNfkc(std::string_view text);
+absl::StatusOr<std::string> ToNfkd(std::string_view text);
+
 }  // namespace isobit
 
 #endif  // ISOBIT_RUNTIME_TEXT_NFC_H_

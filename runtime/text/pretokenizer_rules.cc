@@ -6,15 +6,11 @@
 namespace isobit::pretokenizer_internal {
 namespace {
 
-using Char = PreTokenizer::Char;
-
-bool IsLetter(const Char& c) { return c.kind == CharClass::kLetter; }
-bool IsNumber(const Char& c) { return c.kind == CharClass::kNumber; }
-bool IsSpace(const Char& c) { return c.kind == CharClass::kSpace; }
-bool IsSymbol(const Char& c) {  // [^\s\p{L}\p{N}]
-  return c.kind == CharClass::kOther || c.kind == CharClass::kPunctuation;
-}
-bool IsNewline(const Char& c) { return c.point == '\r' || c.point == '\n'; }
+bool IsLetter(const ClassedChar& c) { return IsIn(c.kind, kLetters); }
+bool IsNumber(const ClassedChar& c) { return IsIn(c.kind, kNumbers); }
+bool IsSpace(const ClassedChar& c) { return IsIn(c.kind, kSpaces); }
+bool IsSymbol(const ClassedChar& c) { return !IsIn(c.kind, kSpaces | kLetters | kNumbers); }
+bool IsNewline(const ClassedChar& c) { return c.point == '\r' || c.point == '\n'; }
 
 // Length of the run of characters from `from` on that satisfy `is`.
 template <typename Predicate>
@@ -22,13 +18,6 @@ size_t Run(Chars chars, size_t from, Predicate is) {
   size_t end = from;
   while (end < chars.size() && is(chars[end])) ++end;
   return end - from;
-}
-
-// The first piece of an expression that matches runs of one class: such a run, or what lies before.
-template <typename Predicate>
-size_t RunOrGap(Chars chars, Predicate is) {
-  if (is(chars[0])) return Run(chars, 0, is);
-  return Run(chars, 0, [&](const Char& c) { return !is(c); });
 }
 
 // Length of an English contraction at the beginning, or 0. `fold` maps letters to lower case.
@@ -96,27 +85,11 @@ size_t Llama3(Chars chars) { return Llama3Style(chars, 3); }
 
 size_t Qwen2(Chars chars) { return Llama3Style(chars, 1); }
 
-size_t EachNumber(Chars chars) {
-  if (IsNumber(chars[0])) return 1;
-  return Run(chars, 0, [](const Char& c) { return !IsNumber(c); });
-}
-
-size_t NumberRun(Chars chars) { return RunOrGap(chars, IsNumber); }
-
-size_t PunctuationRun(Chars chars) {
-  constexpr std::u32string_view kMore = U"$+<=>^~|";
-  return RunOrGap(chars, [kMore](const Char& c) {
-    return c.kind == CharClass::kPunctuation || kMore.find(c.point) != kMore.npos;
-  });
-}
-
-size_t ThreeDigits(Chars chars) {
-  size_t digits = 0;
-  for (size_t i = 0; i < chars.size(); ++i) {
-    digits = chars[i].point >= '0' && chars[i].point <= '9' ? digits + 1 : 0;
-    if (digits == 3) return i == 2 ? 3 : i - 2;
-  }
-  return chars.size();
+Rule RuleFor(std::string_view pattern) {
+  if (pattern == kGpt2Pattern) return Gpt2;
+  if (pattern == kLlama3Pattern) return Llama3;
+  if (pattern == kQwen2Pattern) return Qwen2;
+  return nullptr;
 }
 
 }  // namespace isobit::pretokenizer_internal

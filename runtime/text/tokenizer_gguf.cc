@@ -10,6 +10,7 @@ namespace isobit {
 namespace {
 
 constexpr char kPrefix[] = "tokenizer.ggml.";
+constexpr std::string_view kSpaceMarker = "\xE2\x96\x81";  // U+2581
 
 // Reads an optional key of the tokenizer into `out`, which keeps its value if there is none.
 template <typename T, typename Out>
@@ -51,18 +52,91 @@ absl::Status ReadKinds(const GgufFile& file, size_t count, std::vector<TokenKind
   return absl::OkStatus();
 }
 
-absl::StatusOr<TokenizerTables> ReadTables(const GgufFile& file) {
-  TokenizerTables tables;
+absl::Status ReadMerges(const GgufFile& file, TokenizerTables* tables) {
+  std::vector<std::string_view> merges;
+  if (auto s = Read(file, "merges", &merges); !s.ok()) return s;
+  absl::StatusOr<std::vector<TokenMerge>> pairs = SplitMerges(merges);
+  if (!pairs.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": tokenizer: ", pairs.status().message()));
+  }
+  tables->merges = *std::move(pairs);
+  return absl::OkStatus();
+}
+
+// SentencePiece BPE ("llama"): pieces with scores, U+2581 for spaces.
+absl::Status ReadSentencePiece(const GgufFile& file, TokenizerTables* tables) {
+  if (file.Has("tokenizer.ggml.precompiled_charsmap")) {
+    return absl::UnimplementedError(
+        absl::StrCat(file.path(), ": tokenizer.ggml.precompiled_charsmap is not supported"));
+  }
+  bool add_prefix = true, collapses = false;
+  if (auto s = Read(file, "scores", &tables->scores); !s.ok()) return s;
+  if (auto s = ReadIfThere<bool>(file, "add_space_prefix", &add_prefix); !s.ok()) return s;
+  if (auto s = ReadIfThere<bool>(file, "remove_extra_whitespaces", &collapses); !s.ok()) return s;
+  tables->add_bos = true;
+  tables->byte_fallback = true;
+  if (collapses) tables->normalizer.AddCollapseSpaces();
+  if (add_prefix) tables->normalizer.AddPrepend(kSpaceMarker);
+  tables->strips_first_space = add_prefix;
+  return absl::OkStatus();
+}
+
+// What the two kinds of vocabularies of characters have in common.
+absl::Status ReadCharacters(const GgufFile& file, TokenizerTables* tables) {
+  tables->alphabet = TokenizerTables::Alphabet::kCharacters;
+  tables->space_marker = kSpaceMarker;
+  tables->normalizer.AddReplace(" ", kSpaceMarker);
+  tables->fuse_unknown = true;
+  return ReadIfThere<int32_t>(file, "unknown_token_id", &tables->unknown_id);
+}
+
+absl::Status ReadModel(const GgufFile& file, TokenizerTables* tables) {
   std::string_view model;
   if (auto s = Read(file, "model", &model); !s.ok()) return s;
-  if (model != "gpt2") {
+  if (model != "gpt2" && model != "llama" && model != "gemma4") {
     return absl::UnimplementedError(absl::StrCat(file.path(), ": tokenizer model '", Absl(model),
-                                                 "' is not supported (supported: gpt2)"));
+                                                 "' is not supported (supported: gpt2, llama, "
+                                                 "gemma4)"));
   }
-  if (auto s = Read(file, "pre", &tables.pre_tokenizer); !s.ok()) return s;
-  if (auto s = Read(file, "tokens", &tables.tokens); !s.ok()) return s;
-  if (auto s = ReadKinds(file, tables.tokens.size(), &tables.kinds); !s.ok()) return s;
-  if (auto s = Read(file, "merges", &tables.merges); !s.ok()) return s;
+  if (model == "gpt2") {
+    if (auto s = Read(file, "pre", &tables->pre_tokenizer); !s.ok()) return s;
+  }
+  if (auto s = Read(file, "tokens", &tables->tokens); !s.ok()) return s;
+  if (auto s = ReadKinds(file, tables->tokens.size(), &tables->kinds); !s.ok()) return s;
+  if (model == "gpt2") return ReadMerges(file, tables);
+  if (model == "llama") {
+    if (auto s = ReadSentencePiece(file, tables); !s.ok()) return s;
+    return ReadCharacters(file, tables);
+  }
+  // Merges over characters.
+  tables->pre_tokenizer = model;
+  tables->byte_fallback = true;
+  if (auto s = ReadMerges(file, tables); !s.ok()) return s;
+  return ReadCharacters(file, tables);
+}
+
+// Phi-3's special tokens take the white space behind them, which the file doesn't say.
+void AddPhi3Properties(const GgufFile& file, TokenizerTables* tables) {
+  const auto architecture = file.Get<std::string_view>("general.architecture");
+  if (!architecture.ok() || *architecture != "phi3" || tables->scores.empty()) return;
+  std::vector<AddedToken>& added = tables->added_tokens.emplace();
+  for (size_t id = 0; id < tables->kinds.size(); ++id) {
+    const TokenKind kind = tables->kinds[id];
+    const bool special = kind == TokenKind::kControl || kind == TokenKind::kUnknown;
+    if (!special && kind != TokenKind::kUserDefined) continue;
+    AddedToken& token = added.emplace_back();
+    token.content = tables->tokens[id];
+    token.id = static_cast<int32_t>(id);
+    token.special = special;
+    token.rstrip =
+        token.content != "<unk>" && token.content != "<s>" && token.content != "<|endoftext|>";
+  }
+}
+
+absl::StatusOr<TokenizerTables> ReadTables(const GgufFile& file) {
+  TokenizerTables tables;
+  if (auto s = ReadModel(file, &tables); !s.ok()) return s;
   if (auto s = ReadIfThere<int32_t>(file, "bos_token_id", &tables.bos_id); !s.ok()) return s;
   if (auto s = ReadIfThere<int32_t>(file, "eos_token_id", &tables.eos_id); !s.ok()) return s;
   for (const char* name : {"eot_token_id", "eom_token_id"}) {
@@ -77,6 +151,7 @@ absl::StatusOr<TokenizerTables> ReadTables(const GgufFile& file) {
     if (!text.ok()) return text.status();
     tables.chat_template = *text;
   }
+  AddPhi3Properties(file, &tables);
   return tables;
 }
 

@@ -245,7 +245,7 @@ absl::StatusOr<std::vector<Token>> Lex(std::string_view source) {
 }
 
 bool IsPythonSpace(char32_t point) {
-  return ClassOf(point) == CharClass::kSpace || (point >= 0x1C && point <= 0x1F);
+  return IsIn(ClassOf(point), kSpaces) || (point >= 0x1C && point <= 0x1F);
 }
 
 std::string_view StripLeft(std::string_view text) {

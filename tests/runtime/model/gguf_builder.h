@@ -58,6 +58,11 @@ class GgufBuilder {
     for (const int32_t value : values) bytes += Raw(value);
     return Field(key, GgufType::kArray, bytes);
   }
+  GgufBuilder& Floats(std::string_view key, const std::vector<float>& values) {
+    std::string bytes = Type(GgufType::kFloat32) + Raw<uint64_t>(values.size());
+    for (const float value : values) bytes += Raw(value);
+    return Field(key, GgufType::kArray, bytes);
+  }
 
   // `dims` innermost first, as in the file. The data goes to `offset` of the data section.
   GgufBuilder& Tensor(std::string_view name, const std::vector<uint64_t>& dims, uint32_t type,

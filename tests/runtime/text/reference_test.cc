@@ -1,7 +1,9 @@
 // Token ids of 2000 texts against Hugging Face's, for four vocabularies.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -83,20 +85,63 @@ TEST(ReferenceTest, SmolLm2) {
   ExpectSameIds(*tokenizer, "smollm2");
 }
 
-// The vocabularies ggml-vocab-*.gguf of llama.cpp's models folder, which the project does not
-// carry.
+// The vocabularies ggml-vocab-*.gguf of llama.cpp's models folder, which the set-up script fetches.
+std::string VocabularyPath(const std::string& name) {
+  const char* folder = std::getenv("ISOBIT_TEST_VOCAB_DIR");
+  const std::string base = folder != nullptr ? folder : ISOBIT_SOURCE_DIR "/build/vocab";
+  return base + "/ggml-vocab-" + name + ".gguf";
+}
+
 class VocabularyTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(VocabularyTest, SameIds) {
-  const char* folder = std::getenv("ISOBIT_TEST_VOCAB_DIR");
-  if (folder == nullptr) GTEST_SKIP() << "ISOBIT_TEST_VOCAB_DIR is not set";
-  const auto tokenizer = Load(std::string(folder) + "/ggml-vocab-" + GetParam() + ".gguf");
+  const auto tokenizer = Load(VocabularyPath(GetParam()));
   ASSERT_NE(tokenizer, nullptr);
   ExpectSameIds(*tokenizer, GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(LlamaCpp, VocabularyTest,
                          ::testing::Values("gpt-2", "qwen2", "llama-bpe"));
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The vectors that lie beside the vocabularies: texts and their ids without BOS.
+class PublishedVectorsTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PublishedVectorsTest, SameIds) {
+  const std::string path = VocabularyPath(GetParam());
+  const auto tokenizer = Load(path);
+  ASSERT_NE(tokenizer, nullptr);
+  const std::string mark = "\n__ggml_vocab_test__\n";
+  const std::string texts = ReadFile(path + ".inp");
+  std::istringstream lines(ReadFile(path + ".out"));
+  size_t compared = 0;
+  for (size_t at = 0; at < texts.size();) {
+    const size_t end = std::min(texts.find(mark, at), texts.size());
+    const std::string text = texts.substr(at, end - at);
+    at = end + mark.size();
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line)) << compared;
+    std::istringstream numbers(line);
+    std::vector<int32_t> expected;
+    for (int32_t id; numbers >> id;) expected.push_back(id);
+    EncodeOptions options;
+    options.add_special = false;
+    options.parse_special = false;
+    EXPECT_EQ(tokenizer->Encode(text, options).value(), expected)
+        << compared << " " << nlohmann::json(text).dump(-1, ' ', true);
+    ++compared;
+  }
+  EXPECT_GE(compared, 30u);
+}
+
+INSTANTIATE_TEST_SUITE_P(LlamaCpp, PublishedVectorsTest,
+                         ::testing::Values("command-r", "deepseek-coder", "deepseek-llm", "falcon",
+                                           "gemma-4", "gpt-2", "llama-bpe", "llama-spm", "mpt",
+                                           "phi-3", "qwen2", "qwen35", "refact", "starcoder"));
 
 }  // namespace
 }  // namespace isobit

@@ -11,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/model/gguf.h"
+#include "runtime/text/added_tokens.h"
 #include "runtime/text/bpe.h"
-#include "runtime/text/special_tokens.h"
 #include "tests/model_path.h"
 #include "tests/runtime/model/gguf_builder.h"
 #include "tests/runtime/text/toy_tokenizer.h"
@@ -34,11 +34,13 @@ std::unique_ptr<Tokenizer> Built(ToyTokenizer& toy) {
 
 TEST(BpeTest, LowestRankFirstThenLeftmost) {
   Bpe bpe;
-  ASSERT_TRUE(bpe.Add(1, 2, 10));   // ab
-  ASSERT_TRUE(bpe.Add(2, 3, 11));   // bc
-  ASSERT_TRUE(bpe.Add(10, 3, 12));  // abc
-  ASSERT_TRUE(bpe.Add(1, 1, 13));   // aa
-  EXPECT_FALSE(bpe.Add(1, 2, 99)) << "a pair is known once";
+  ASSERT_TRUE(bpe.Add(1, 2, 10, 0));   // ab
+  ASSERT_TRUE(bpe.Add(2, 3, 11, 1));   // bc
+  ASSERT_TRUE(bpe.Add(10, 3, 12, 2));  // abc
+  ASSERT_TRUE(bpe.Add(1, 1, 13, 3));   // aa
+  ASSERT_TRUE(bpe.Add(4, 5, 14, 4));   // de
+  ASSERT_TRUE(bpe.Add(5, 6, 15, 4));   // ef, of the same rank
+  EXPECT_FALSE(bpe.Add(1, 2, 99, 5)) << "a pair is known once";
   Bpe::Scratch scratch;
   const auto merged = [&](const Ids& ids) {
     Ids out;
@@ -49,6 +51,7 @@ TEST(BpeTest, LowestRankFirstThenLeftmost) {
   EXPECT_THAT(merged({2, 3, 3}), ElementsAre(11, 3));
   EXPECT_THAT(merged({1, 1, 2, 3}), ElementsAre(1, 12)) << "ab has the lower rank";
   EXPECT_THAT(merged({1, 1, 1}), ElementsAre(13, 1)) << "the left pair goes first";
+  EXPECT_THAT(merged({4, 5, 6}), ElementsAre(14, 6)) << "of equal rank the left one";
   EXPECT_THAT(merged({4}), ElementsAre(4));
   EXPECT_THAT(merged({}), IsEmpty());
 }
@@ -80,7 +83,8 @@ TEST(BpeTest, EqualsTheDefinitionOnRandomMerges) {
     for (int32_t made = 3; made < 23; ++made) {
       const auto left = static_cast<int32_t>(rng() % static_cast<uint32_t>(made));
       const auto right = static_cast<int32_t>(rng() % static_cast<uint32_t>(made));
-      if (bpe.Add(left, right, made)) merges.push_back({left, right, made});
+      const auto rank = static_cast<uint32_t>(merges.size());
+      if (bpe.Add(left, right, made, rank)) merges.push_back({left, right, made});
     }
     for (int i = 0; i < 20; ++i) {
       Ids ids(rng() % 40);
@@ -92,27 +96,62 @@ TEST(BpeTest, EqualsTheDefinitionOnRandomMerges) {
   }
 }
 
-TEST(SpecialTokensTest, EarliestThenLongest) {
-  SpecialTokens special;
-  special.Add("<a>", 1);
-  special.Add("<a>b", 2);
-  special.Add("a>b", 3);
-  special.Add("<a>bcd", 4);
-  const auto expect = [&](std::string_view text, size_t from, size_t begin, size_t end,
-                          int32_t id) {
-    const SpecialTokens::Match match = special.Find(text, from);
-    EXPECT_EQ(match.begin, begin) << text;
-    EXPECT_EQ(match.end, end) << text;
-    EXPECT_EQ(match.id, id) << text;
-  };
-  expect("x<a>", 0, 1, 4, 1);
-  expect("x<a>b", 0, 1, 5, 2);
-  expect("<a>bc", 0, 0, 4, 2);
-  expect("<a>bcd", 0, 0, 6, 4);
-  expect("<a>bcd", 1, 1, 4, 3);
-  expect("<<a>", 0, 1, 4, 1);
-  expect("<a", 0, 2, 2, -1);
-  expect("", 0, 0, 0, -1);
+AddedToken Added(int32_t id) {
+  AddedToken token;
+  token.id = id;
+  return token;
+}
+
+// Segments as "[id:text]", text between tokens as it is.
+std::string Segments(const AddedTokens& added, std::string_view text, bool with_special = true) {
+  std::string shown;
+  for (const auto& segment : added.Split(text, with_special)) {
+    const std::string part(text.substr(segment.begin, segment.end - segment.begin));
+    shown += segment.id < 0 ? part : "[" + std::to_string(segment.id) + ":" + part + "]";
+  }
+  return shown;
+}
+
+TEST(AddedTokensTest, EarliestThenLongest) {
+  AddedTokens added;
+  added.Add("<a>", Added(1));
+  added.Add("<a>b", Added(2));
+  added.Add("a>b", Added(3));
+  added.Add("<a>bcd", Added(4));
+  EXPECT_EQ(Segments(added, "x<a>"), "x[1:<a>]");
+  EXPECT_EQ(Segments(added, "x<a>b"), "x[2:<a>b]");
+  EXPECT_EQ(Segments(added, "<a>bc"), "[2:<a>b]c");
+  EXPECT_EQ(Segments(added, "<a>bcd"), "[4:<a>bcd]");
+  EXPECT_EQ(Segments(added, " a>bcd"), " [3:a>b]cd");
+  EXPECT_EQ(Segments(added, "<<a>"), "<[1:<a>]");
+  EXPECT_EQ(Segments(added, "<a"), "<a");
+  EXPECT_EQ(Segments(added, ""), "");
+  EXPECT_EQ(added.Find("a>b"), 3);
+  EXPECT_EQ(added.Find("a>"), -1);
+  EXPECT_EQ(added.Find("xa>b"), -1);
+}
+
+TEST(AddedTokensTest, StripsAndKeepsWordsWhole) {
+  AddedTokens added;
+  AddedToken token = Added(1);
+  token.lstrip = true;
+  added.Add("<l>", token);
+  token = Added(2);
+  token.rstrip = true;
+  added.Add("<r>", token);
+  token = Added(3);
+  token.single_word = true;
+  added.Add("cat", token);
+  token = Added(4);
+  token.special = true;
+  added.Add("<s>", token);
+  EXPECT_EQ(Segments(added, "a \n\u3000<l> b"), "a[1: \n\u3000<l>] b");
+  EXPECT_EQ(Segments(added, "a <r> \t b"), "a [2:<r> \t ]b");
+  EXPECT_EQ(Segments(added, "<r>  <l>"), "[2:<r>  ][1:<l>]") << "what is taken stays taken";
+  EXPECT_EQ(Segments(added, "cat cats bobcat _cat cat."), "[3:cat] cats bobcat _cat [3:cat].");
+  EXPECT_EQ(Segments(added, "\u00e9cat"), "\u00e9cat");
+  EXPECT_EQ(Segments(added, "<s><l>"), "[4:<s>][1:<l>]");
+  EXPECT_EQ(Segments(added, "<s><l>", false), "<s>[1:<l>]");
 }
 
 TEST(TokenizerTest, SpecialTokensInText) {
@@ -345,8 +384,8 @@ TEST(TokenizerGgufTest, RefusesLyingKeys) {
   expect(b.Texts("tokenizer.ggml.tokens", {"a"}), kInvalid, "'tokenizer.ggml.merges' is missing");
   expect(b.Texts("tokenizer.ggml.merges", {}), kInvalid, "not a byte-level vocabulary");
   GgufBuilder other;
-  expect(other.Text("tokenizer.ggml.model", "llama"), absl::StatusCode::kUnimplemented,
-         "tokenizer model 'llama' is not supported (supported: gpt2)");
+  expect(other.Text("tokenizer.ggml.model", "bert"), absl::StatusCode::kUnimplemented,
+         "tokenizer model 'bert' is not supported (supported: gpt2, llama, gemma4)");
   expect(ToyFile().Ints("tokenizer.ggml.token_type", {1, 1}), kInvalid,
          "token_type has 2 entries for 256 tokens");
   Ids types(256, 1);

@@ -42,7 +42,10 @@ struct ToyTokenizer {
   absl::StatusOr<std::unique_ptr<Tokenizer>> Build() {
     tables.tokens.assign(tokens.begin(), tokens.end());
     tables.kinds = kinds;
-    tables.merges.assign(merges.begin(), merges.end());
+    const std::vector<std::string_view> views(merges.begin(), merges.end());
+    absl::StatusOr<std::vector<TokenMerge>> pairs = SplitMerges(views);
+    if (!pairs.ok()) return pairs.status();
+    tables.merges = *std::move(pairs);
     if (tables.pre_tokenizer.empty()) tables.pre_tokenizer = "gpt-2";
     return Tokenizer::Create(tables);
   }
