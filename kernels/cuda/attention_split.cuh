@@ -7,12 +7,10 @@
 //   keys' warp       takes units of work and streams their keys through a ring of chunks of 64
 //   values' warp     does the same with the values
 //   8 warps          go through a split in steps of 128 keys. Scores are divided by keys, 16 a
-//   warp;
-//                    probabilities are exchanged in shared memory; the output is divided by
-//                    columns, 16 a warp. Every warp keeps l and the buckets of all rows.
-//   stored warp      counts the finished splits of each tile and sees to it that they are merged
-//   when
-//                    the last is done (attention_split_merge.cuh)
+//                    warp; probabilities are exchanged in shared memory; the output is divided
+//                    by columns, 16 a warp. Every warp keeps l and the buckets of all rows.
+//   stored warp      counts finished splits, and sees to it that those of a tile are merged
+//                    when the last one is done (attention_split_merge.cuh)
 //
 // A step whose visible scores all lie below the threshold, in a split whose buckets are all 0,
 // needs no maximum (the fast path). Any other step follows the contract's blocks literally.

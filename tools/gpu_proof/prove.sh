@@ -45,7 +45,7 @@ fail() {
   echo "$*" >>"$out/failures"
 }
 
-# row NAME LOG SECONDS BEGIN STATUS: a line of the table, and of a failure what the log says.
+# row NAME LOG SECONDS STATUS: a line of the table, and of a failure what the log says.
 row() {
   local what
   what=$(grep -hE 'PASSED|SKIPPED|ERROR SUMMARY|RACECHECK SUMMARY|rows, .* failed|passed, .* failed|digest' "$2" |
@@ -66,7 +66,7 @@ run() {
   row "$name" "$log" $((SECONDS - begin)) $?
 }
 
-# test NAME [SHARDS] [ENVIRONMENT...]: a gtest program, in parts side by side.
+# run_test NAME [SHARDS]: a gtest program, in parts side by side.
 run_test() {
   local name=$1 shards=${2:-1} begin=$SECONDS status=0 pids=()
   if [ ! -x "$bin/$name" ]; then
