@@ -316,6 +316,12 @@ class Recording {
   virtual ~Recording() = default;
 };
 
+// A moment in the order of operations: when all that was issued before it was done.
+class Moment {
+ public:
+  virtual ~Moment() = default;
+};
+
 // Work done by exact slow paths since the backend was made. For people and tests; decides nothing.
 struct BackendCounters {
   uint64_t gemm_tiles = 0;
@@ -364,6 +370,16 @@ class Backend {
   }
   // False, and nothing is issued, if the recording is out of date: the backend's own memory moved.
   virtual bool Replay(const Recording& /*recording*/) { return false; }
+
+  // For profilers. A moment that is marked while a recording is made is that of its last replay.
+  // SecondsBetween REQUIRES: Synchronize() since both. As they stand here, for backends whose
+  // operations are done when Run() returns.
+  virtual std::unique_ptr<Moment> Mark();
+  virtual double SecondsBetween(const Moment& begin, const Moment& end) const;
+
+  // Names what is issued between the two, for profilers of the device (NVTX). May be nested.
+  virtual void BeginRange(const char* /*name*/) {}
+  virtual void EndRange() {}
 
   virtual absl::Status Synchronize() = 0;
 };

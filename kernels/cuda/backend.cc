@@ -9,6 +9,7 @@
 #include "kernels/cuda/embed.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/kv_cache.h"
+#include "kernels/cuda/moment.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/nvtx_range.h"
 #include "kernels/cuda/packed_weight.h"
@@ -282,6 +283,25 @@ bool CudaBackend::Replay(const Recording& recording) {
   attention_->ForgetPlans();  // it has made its own in their place
   return true;
 }
+
+std::unique_ptr<Moment> CudaBackend::Mark() {
+  auto moment = std::make_unique<CudaMoment>();
+  if (Ready()) Keep(moment->Note(stream_, is_recording_), "marking a moment");
+  return moment;
+}
+
+double CudaBackend::SecondsBetween(const Moment& begin, const Moment& end) const {
+  float milliseconds = 0;
+  if (cudaEventElapsedTime(&milliseconds, static_cast<const CudaMoment&>(begin).event(),
+                           static_cast<const CudaMoment&>(end).event()) != cudaSuccess) {
+    cudaGetLastError();  // the moments of a failed step: its error is kept
+    return 0;
+  }
+  return 1e-3 * static_cast<double>(milliseconds);
+}
+
+void CudaBackend::BeginRange(const char* name) { nvtxRangePushA(name); }
+void CudaBackend::EndRange() { nvtxRangePop(); }
 
 absl::Status CudaBackend::Synchronize() {
   const NvtxRange range("wait");

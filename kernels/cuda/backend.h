@@ -49,6 +49,10 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Recording> Record(const std::function<void()>& issue) override;
   bool Replay(const Recording& recording) override;
+  std::unique_ptr<Moment> Mark() override;
+  double SecondsBetween(const Moment& begin, const Moment& end) const override;
+  void BeginRange(const char* name) override;
+  void EndRange() override;
 
   absl::Status Synchronize() override;
 

@@ -71,6 +71,13 @@ void EngineCore::Cancel(RequestHandle handle) {
 // ---- One step
 
 absl::Status EngineCore::Step() {
+  model_->backend().BeginRange("step");
+  const absl::Status status = RunStep();
+  model_->backend().EndRange();
+  return status;
+}
+
+absl::Status EngineCore::RunStep() {
   const StepPlan plan = MakePlan();
   if (plan.items.empty()) return absl::InternalError("the scheduler found nothing to run");
   Preempt(plan.preempted);

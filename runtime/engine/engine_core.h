@@ -95,6 +95,8 @@ class EngineCore {
   absl::Status CheckOptions();
   absl::Status PlanMemory();
 
+  absl::Status RunStep();
+
   // Scheduling.
   StepPlan MakePlan() const;
   std::vector<SequenceState> RunningStates() const;

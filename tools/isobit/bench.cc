@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/api/json_writer.h"
-#include "tools/isobit/bandwidth.h"
+#include "tools/isobit/ceilings.h"
 #include "tools/isobit/command.h"
 #include "tools/isobit/log.h"
 #include "tools/isobit/model_options.h"
@@ -173,11 +173,7 @@ absl::StatusOr<BenchResult> Measure(Engine& engine, const BenchOptions& options)
   if (!status.ok()) return status;
   result.counters = engine.model().backend().Counters();
   result.decode_bytes = DecodeBytes(engine.model(), options);
-  if (device.kind != "cuda") {
-    result.read_bandwidth = MeasureReadBandwidth(device.threads);
-    return result;
-  }
-  const absl::StatusOr<double> bandwidth = MeasureCudaReadBandwidth({});
+  const absl::StatusOr<double> bandwidth = MeasureReadBandwidth(device);
   if (!bandwidth.ok()) return bandwidth.status();
   result.read_bandwidth = *bandwidth;
   return result;

@@ -30,6 +30,7 @@ Command AddCheck(CLI::App& app);
 Command AddTokenize(CLI::App& app);
 Command AddInspect(CLI::App& app);
 Command AddBench(CLI::App& app);
+Command AddRoofline(CLI::App& app);
 
 }  // namespace isobit
 

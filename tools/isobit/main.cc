@@ -41,7 +41,7 @@ int RunCommand(int argc, char** argv) {
   app.set_version_flag("--version", absl::StrCat(kBuildName, " (contract ", kContractVersion, ")"));
   const std::vector<Command> commands = {AddRun(app),   AddBatch(app),    AddReplay(app),
                                          AddCheck(app), AddTokenize(app), AddInspect(app),
-                                         AddBench(app)};
+                                         AddBench(app), AddRoofline(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

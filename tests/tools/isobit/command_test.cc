@@ -5,7 +5,10 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +45,8 @@ class TinyCommand : public CommandTest {
 TEST_F(TinyCommand, HelpNamesEveryCommandAndOption) {
   const ProcessResult help = RunProcess(folder_, {IsobitPath(), "--help"});
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* command : {"run", "batch", "replay", "check", "tokenize", "inspect", "bench"}) {
+  for (const char* command :
+       {"run", "batch", "replay", "check", "tokenize", "inspect", "bench", "roofline"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const ProcessResult own = RunProcess(folder_, {IsobitPath(), command, "--help"});
     EXPECT_EQ(own.exit_code, 0);
@@ -80,6 +84,7 @@ TEST_F(TinyCommand, WrongUseIsTwo) {
       {{"batch", "-m", model_, "-", "-o", "-", "--resume"}, "--resume needs an output file"},
       {{"replay", "-m", model_}, "receipts"},
       {{"bench", "-m", model_, "--repeat", "0"}, "--repeat"},
+      {{"roofline", "-m", model_, "--steps", "0"}, "--steps"},
   };
   for (const auto& [arguments, reason] : cases) {
     Arguments command = {IsobitPath()};
@@ -413,6 +418,45 @@ TEST_F(TinyCommand, InspectDescribesModelAndPlan) {
   const std::string digest = object.at("model_digest");
   EXPECT_THAT(text.out, AllOf(HasSubstr(digest), HasSubstr("portable"), HasSubstr("tiny")));
   EXPECT_EQ(Batch(R"({"id":"a","prompt":"x","max_tokens":1})").at(0).at("model_digest"), digest);
+}
+
+TEST_F(TinyCommand, RooflineListsEveryOperationOfAStep) {
+  const std::string svg = testing::TempDir() + "isobit-roofline.svg";
+  const ProcessResult decode = Run("roofline", {"--device", "cpu", "--json", "--sequences", "3",
+                                                "--context", "20", "--steps", "2", "--svg", svg});
+  ASSERT_EQ(decode.exit_code, 0) << decode.err;
+  const json object = json::parse(decode.out);
+  EXPECT_EQ(object.at("phase"), "decode");
+  EXPECT_EQ(object.at("steps"), 2);
+  std::map<std::string, double> calls, flops;
+  for (const json& o : object.at("operations")) {
+    calls[o.at("name")] = o.at("calls");
+    flops[o.at("name")] = o.at("flops");
+    EXPECT_GT(o.at("seconds"), 0) << o;
+    EXPECT_GT(o.at("floor_seconds"), 0) << o;
+  }
+  // Two layers of width 64 and 96, four heads of 16, two of them for keys.
+  const std::map<std::string, double> expected = {{"embedding", 1},
+                                                  {"RMSNorm", 5},
+                                                  {"GEMM 128 x 64", 2},
+                                                  {"rotation, KV write", 2},
+                                                  {"attention", 2},
+                                                  {"GEMM 64 x 64", 2},
+                                                  {"GEMM 192 x 64, SiLU gate", 2},
+                                                  {"GEMM 64 x 96", 2},
+                                                  {"GEMM 267 x 64, fp32", 1},
+                                                  {"sampling", 1}};
+  EXPECT_EQ(calls, expected);
+  EXPECT_EQ(flops["GEMM 128 x 64"], 2 * 2 * 3 * 128 * 64);
+  std::stringstream picture;
+  picture << std::ifstream(svg).rdbuf();
+  EXPECT_THAT(picture.str(), AllOf(HasSubstr("<svg "), HasSubstr("GEMM 192 x 64, SiLU gate"),
+                                   HasSubstr("</svg>")));
+
+  const ProcessResult prefill =
+      Run("roofline", {"--device", "cpu", "--prefill", "--context", "33", "--steps", "1"});
+  ASSERT_EQ(prefill.exit_code, 0) << prefill.err;
+  EXPECT_THAT(prefill.out, AllOf(HasSubstr("prefill of 1 x 33 tokens"), HasSubstr("attention")));
 }
 
 TEST_F(TinyCommand, BenchMeasures) {

@@ -1,4 +1,4 @@
-#include "tools/isobit/bandwidth.h"
+#include "tools/isobit/ceilings.h"
 
 #include <algorithm>
 #include <array>
@@ -8,6 +8,9 @@
 #include <span>
 #include <thread>
 #include <vector>
+
+#include "invariance/row_sweep.h"
+#include "kernels/backends.h"
 
 namespace isobit {
 namespace {
@@ -50,6 +53,44 @@ double MeasureReadBandwidth(int threads, size_t bytes) {
     if (pass > 0) best = std::max(best, read_bytes / seconds.count());
   }
   return best;
+}
+
+absl::StatusOr<double> MeasureReadBandwidth(const DeviceInfo& device) {
+  if (device.kind == "cuda") return MeasureCudaReadBandwidth({});
+  return MeasureReadBandwidth(device.threads);
+}
+
+absl::StatusOr<Ceilings> MeasureCeilings(Backend& backend) {
+  constexpr int kRounds = 5;
+  const bool gpu = backend.Info().kind == "cuda";
+  const int64_t size = gpu ? 8192 : 1024, rows = gpu ? 4096 : 64;
+  Ceilings ceilings;
+  auto bandwidth = MeasureReadBandwidth(backend.Info());
+  if (!bandwidth.ok()) return bandwidth.status();
+  ceilings.read_bytes_per_second = *bandwidth;
+
+  auto weight = RandomWeight(backend, 1, size, size, WeightLayout::kConcatenated);
+  if (!weight.ok()) return weight.status();
+  SplitMix random(2);
+  std::vector<Bf16> values;
+  for (int64_t i = 0; i < rows * size; ++i) values.push_back(RoundToBf16(random.Normal()));
+  auto x = UploadNew(backend, values);
+  auto out = backend.Allocate(values.size() * sizeof(Bf16));
+  if (!x.ok()) return x.status();
+  if (!out.ok()) return out.status();
+  for (int round = 0; round < kRounds; ++round) {
+    const std::unique_ptr<Moment> begin = backend.Mark();
+    backend.Run(Gemm{.rows = rows,
+                     .weight = weight->get(),
+                     .x = (*x)->As<Bf16>(),
+                     .out_bf16 = (*out)->As<Bf16>()});
+    const std::unique_ptr<Moment> end = backend.Mark();
+    if (absl::Status status = backend.Synchronize(); !status.ok()) return status;
+    const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(size * size);
+    ceilings.flops_per_second =
+        std::max(ceilings.flops_per_second, flops / backend.SecondsBetween(*begin, *end));
+  }
+  return ceilings;
 }
 
 }  // namespace isobit
