@@ -286,7 +286,7 @@ TEST_F(TinyCommand, WithoutAGpu) {
   const auto run_on = [this](const char* device) {
     Arguments line = {"/usr/bin/env", "CUDA_VISIBLE_DEVICES=-1"};
     for (const std::string& argument :
-         CommandLine("run", {"-p", "x", "-n", "1", "--device", device})) {
+         CommandLine("run", {"-p", "x", "-n", "1", "--seed", "7", "--device", device})) {
       line.push_back(argument);
     }
     return RunProcess(folder_, line);
