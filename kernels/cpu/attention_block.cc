@@ -120,8 +120,17 @@ AttentionBlocks::Readable AttentionBlocks::ReadableKeys(int64_t group_begin) con
   return all ? Readable::kAll : Readable::kSome;
 }
 
+const Bf16* AttentionBlocks::CachedKeys(int64_t group_begin) const {
+  const int group = static_cast<int>(group_begin % job_->cache.shape().page_tokens) / kDotTerms;
+  return job_->cache.KeyGroup(job_->op.layer, PageOf(group_begin), tile_.kv_head, group);
+}
+
+const Bf16* AttentionBlocks::CachedValues(int64_t group_begin) const {
+  return job_->cache.Values(job_->op.layer, PageOf(group_begin), tile_.kv_head) +
+         group_begin % job_->cache.shape().page_tokens * head_dim_;
+}
+
 void AttentionBlocks::LocateKeys(int64_t block_begin) {
-  const int page_tokens = job_->cache.shape().page_tokens;
   const int64_t group_elements = int64_t{kDotTerms} * head_dim_;
   Bf16* copy = key_copy_.Grow(kBlockSteps * group_elements);
   for (int g = 0; g < kBlockSteps; ++g, copy += group_elements) {
@@ -131,8 +140,7 @@ void AttentionBlocks::LocateKeys(int64_t block_begin) {
       keys_[g] = kOnes.data();
       continue;
     }
-    keys_[g] = job_->cache.KeyGroup(job_->op.layer, PageOf(begin), tile_.kv_head,
-                                    static_cast<int>(begin % page_tokens) / kDotTerms);
+    keys_[g] = CachedKeys(begin);
     if (readable == Readable::kAll) continue;
     std::copy(keys_[g], keys_[g] + group_elements, copy);
     for (int key = 0; key < kDotTerms; ++key) {
@@ -144,7 +152,6 @@ void AttentionBlocks::LocateKeys(int64_t block_begin) {
 }
 
 void AttentionBlocks::LocateValues(int64_t block_begin) {
-  const int page_tokens = job_->cache.shape().page_tokens;
   const int padded = PaddedHeadDim(head_dim_);
   const int64_t group_elements = int64_t{kDotTerms} * padded;
   Bf16* copy = value_copy_.Grow(kBlockSteps * group_elements);
@@ -155,8 +162,7 @@ void AttentionBlocks::LocateValues(int64_t block_begin) {
       values_[g] = kOnes.data();
       continue;
     }
-    const Bf16* values = job_->cache.Values(job_->op.layer, PageOf(begin), tile_.kv_head) +
-                         begin % page_tokens * head_dim_;
+    const Bf16* values = CachedValues(begin);
     if (readable == Readable::kAll && padded == head_dim_) {
       values_[g] = values;
       continue;
@@ -179,6 +185,10 @@ void AttentionBlocks::ComputeScores(int64_t block_begin) {
   block.q = q_.data();
   block.kinds = q_kinds_.data();
   std::copy(keys_, keys_ + kBlockSteps, block.keys);
+  for (int g = 0; g < kBlockSteps; ++g) {
+    const int64_t next = block_begin + kBlockKeys + g * kDotTerms;
+    block.next[g] = next <= last_readable_ ? CachedKeys(next) : keys_[g];
+  }
   block.scores = scores_;
   TileCheck check;
   {
@@ -212,6 +222,10 @@ void AttentionBlocks::AddValues(int64_t block_begin, const AttentionRows& state)
   block.p = p_;
   block.kinds = p_kinds_;
   std::copy(values_, values_ + kBlockSteps, block.values);
+  for (int g = 0; g < kBlockSteps; ++g) {
+    const int64_t next = block_begin + kBlockKeys + g * kDotTerms;
+    block.next[g] = next <= last_readable_ ? CachedValues(next) : values_[g];
+  }
   block.stride = PaddedHeadDim(head_dim_);
   block.state = state;
   ValueCheck check;

@@ -71,6 +71,9 @@ class AttentionBlocks {
   // How many of the 16 keys from group_begin on some row sees.
   enum class Readable { kNone, kSome, kAll };
   Readable ReadableKeys(int64_t group_begin) const;
+  // Where the 16 keys and the 16 values from group_begin on lie in the cache.
+  const Bf16* CachedKeys(int64_t group_begin) const;
+  const Bf16* CachedValues(int64_t group_begin) const;
   // Points keys and values of the block at the cache, or at copies with ones for what no row sees.
   void LocateKeys(int64_t block_begin);
   void LocateValues(int64_t block_begin);

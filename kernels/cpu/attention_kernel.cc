@@ -5,6 +5,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_kernel.cc"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/activation_step-inl.h"
@@ -69,8 +70,8 @@ void Finish(const float* o, float l, int head_dim, Bf16* out) {
 #else
 
 // 16 dimensions of 64 keys. Words hold two dimensions of a key; UnpackWords wants two keys.
-HWY_INLINE void UnpackKeys(const Bf16* const* keys, int step_index, UnpackedStep& step,
-                           TileGuard& guard) {
+HWY_INLINE void UnpackKeys(const Bf16* const* keys, const Bf16* const* next, int step_index,
+                           UnpackedStep& step, TileGuard& guard) {
   const UintTag du;
   const auto upper = hn::Set(du, kUpperHalf);
   for (int pair = 0; pair < kDotTerms / 2; ++pair) {
@@ -79,6 +80,8 @@ HWY_INLINE void UnpackKeys(const Bf16* const* keys, int step_index, UnpackedStep
       for (int group = 0; group < 4; ++group) {
         const uint32_t* at = reinterpret_cast<const uint32_t*>(keys[group]);
         const int64_t row = int64_t{step_index} * (kDotTerms / 2) + pair;
+        // A line of the block that comes next for each of this one.
+        if (column == 0) hwy::Prefetch(next[group] + row * 2 * kQuarter);
         words[group] = hn::LoadU(du, at + row * kQuarter + column * kLanes);
       }
       const auto even = [&](Uints a, Uints b)
@@ -99,7 +102,7 @@ TileCheck Scores(const ScoreBlock& block) {
   std::fill(block.scores, block.scores + block.rows * kBlockKeys, 0.0f);
   const int steps = block.head_dim / kDotTerms;
   for (int s = 0; s < steps; ++s) {
-    UnpackKeys(block.keys, s, step, guard);
+    UnpackKeys(block.keys, block.next, s, step, guard);
     for (int row = 0; row < block.rows; ++row) {
       const int at = row * steps + s;
       RowStep(step, block.q[at], block.kinds[at], guard, block.scores + row * kBlockKeys);
@@ -146,6 +149,11 @@ ValueCheck Values(const ValueBlock& block) {
     }
     if (!any) continue;
     for (int d = 0; d < state.padded_head_dim; d += kTileLanes) {
+      constexpr int kLineElements = 64 / sizeof(Bf16);
+      const Bf16* next = block.next[s] + int64_t{kDotTerms} * d;
+      for (int line = 0; line < kDotTerms * kTileLanes / kLineElements; ++line) {
+        hwy::Prefetch(next + line * kLineElements);
+      }
       UnpackRows(block.values[s] + d, block.values[s] + d + kTileLanes / 2, block.stride, step,
                  guard);
       for (int row = 0; row < state.rows; ++row) {

@@ -48,6 +48,7 @@ struct ScoreBlock {
   const ActivationStep* q;        // [rows][head_dim / 16], kTile
   const StepKind* kinds;          // [rows][head_dim / 16]
   const Bf16* keys[kBlockSteps];  // each as CpuKvCache::KeyGroup
+  const Bf16* next[kBlockSteps];  // keys that will be wanted next: fetched meanwhile, not read
   float* scores;                  // [rows][64]
 };
 
@@ -65,6 +66,7 @@ struct ValueBlock {
   const ActivationStep* p;          // [rows][4]
   const StepKind* kinds;            // [rows][4]
   const Bf16* values[kBlockSteps];  // each [16][stride], padded_head_dim of them read
+  const Bf16* next[kBlockSteps];    // values that will be wanted next, as above: [16][head_dim]
   int64_t stride;
   AttentionRows state;  // sums are added to
 };

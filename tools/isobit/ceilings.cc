@@ -5,12 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "invariance/row_sweep.h"
 #include "kernels/backends.h"
+#include "kernels/host.h"
 
 namespace isobit {
 namespace {
@@ -28,23 +30,30 @@ uint64_t ReadAll(std::span<const uint64_t> words) {
   return total;
 }
 
-}  // namespace
-
-double MeasureReadBandwidth(int threads, size_t bytes) {
+// By `threads` threads together, the best of several passes.
+absl::StatusOr<double> MeasureHostReadBandwidth(int threads) {
+  constexpr size_t kBytes = size_t{512} << 20;
   constexpr int kPasses = 5;
   const auto count = static_cast<size_t>(std::max(threads, 1));
-  const size_t words_each = bytes / sizeof(uint64_t) / count;
-  // Each thread writes its part first, so that the pages lie where it reads them.
-  std::vector<std::vector<uint64_t>> parts(count);
+  const size_t words_each = kBytes / sizeof(uint64_t) / count;
+  // Each thread writes its part first, so that the pages lie where it reads them: in huge ones, as
+  // weights do.
+  std::vector<std::unique_ptr<Buffer>> parts;
+  for (size_t i = 0; i < count; ++i) {
+    absl::StatusOr<std::unique_ptr<Buffer>> part =
+        AllocateHostBuffer(words_each * sizeof(uint64_t));
+    if (!part.ok()) return part.status();
+    parts.push_back(*std::move(part));
+  }
   std::atomic<uint64_t> sink = 0;
   double best = 0;
   for (int pass = 0; pass <= kPasses; ++pass) {
     const auto begin = std::chrono::steady_clock::now();
     std::vector<std::thread> workers;
-    for (std::vector<uint64_t>& part : parts) {
-      workers.emplace_back([&part, &sink, words_each] {
-        if (part.empty()) part.assign(words_each, 1);
-        sink += ReadAll(part);
+    for (const std::unique_ptr<Buffer>& part : parts) {
+      workers.emplace_back([words = part->As<uint64_t>(), &sink, words_each, pass] {
+        if (pass == 0) std::fill_n(words, words_each, 1);
+        sink += ReadAll(std::span(words, words_each));
       });
     }
     for (std::thread& worker : workers) worker.join();
@@ -55,13 +64,15 @@ double MeasureReadBandwidth(int threads, size_t bytes) {
   return best;
 }
 
+}  // namespace
+
 absl::StatusOr<double> MeasureReadBandwidth(const DeviceInfo& device) {
   if (device.kind == "cuda") return MeasureCudaReadBandwidth({});
-  return MeasureReadBandwidth(device.threads);
+  return MeasureHostReadBandwidth(device.threads);
 }
 
 absl::StatusOr<Ceilings> MeasureCeilings(Backend& backend) {
-  constexpr int kRounds = 5;
+  constexpr double kSeconds = 0.3;  // threads and clocks need a while to get going
   const bool gpu = backend.Info().kind == "cuda";
   const int64_t size = gpu ? 8192 : 1024, rows = gpu ? 4096 : 64;
   Ceilings ceilings;
@@ -78,7 +89,7 @@ absl::StatusOr<Ceilings> MeasureCeilings(Backend& backend) {
   auto out = backend.Allocate(values.size() * sizeof(Bf16));
   if (!x.ok()) return x.status();
   if (!out.ok()) return out.status();
-  for (int round = 0; round < kRounds; ++round) {
+  for (double spent = 0; spent < kSeconds;) {
     const std::unique_ptr<Moment> begin = backend.Mark();
     backend.Run(Gemm{.rows = rows,
                      .weight = weight->get(),
@@ -87,8 +98,9 @@ absl::StatusOr<Ceilings> MeasureCeilings(Backend& backend) {
     const std::unique_ptr<Moment> end = backend.Mark();
     if (absl::Status status = backend.Synchronize(); !status.ok()) return status;
     const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(size * size);
-    ceilings.flops_per_second =
-        std::max(ceilings.flops_per_second, flops / backend.SecondsBetween(*begin, *end));
+    const double seconds = backend.SecondsBetween(*begin, *end);
+    ceilings.flops_per_second = std::max(ceilings.flops_per_second, flops / seconds);
+    spent += seconds;
   }
   return ceilings;
 }

@@ -1,8 +1,6 @@
 #ifndef ISOBIT_TOOLS_ISOBIT_CEILINGS_H_
 #define ISOBIT_TOOLS_ISOBIT_CEILINGS_H_
 
-#include <cstddef>
-
 #include "absl/status/statusor.h"
 #include "kernels/ops.h"
 
@@ -14,16 +12,12 @@ struct Ceilings {
   double flops_per_second = 0;  // of the backend's own GEMM at a size that suits it
 };
 
-// Bytes a second that the device's memory gives to a kernel that only reads.
+// Bytes a second that the device's memory gives to code that only reads what no cache holds. The
+// ceiling of decoding, which reads every weight once a token.
 absl::StatusOr<double> MeasureReadBandwidth(const DeviceInfo& device);
 
 // Both. Needs about 1 GB of a GPU's memory while it runs.
 absl::StatusOr<Ceilings> MeasureCeilings(Backend& backend);
-
-// Bytes a second at which `threads` threads together read memory that no cache holds: the best of
-// several passes over `bytes` bytes. The ceiling of decoding, which reads every weight once a
-// token.
-double MeasureReadBandwidth(int threads, size_t bytes = size_t{512} << 20);
 
 }  // namespace isobit
 
