@@ -37,6 +37,48 @@ void FillFour(uint64_t bits, float scale, Bf16* out, int count) {
 
 }  // namespace
 
+const std::map<std::string, ModelConfig>& KnownShapes() {
+  static const auto* const kShapes = [] {
+    const ModelConfig smollm2 = {.family = "llama",
+                                 .name = "random weights, shape of SmolLM2-135M",
+                                 .layers = 30,
+                                 .width = 576,
+                                 .ffn_width = 1536,
+                                 .heads = 9,
+                                 .kv_heads = 3,
+                                 .head_dim = 64,
+                                 .vocab = 49152,
+                                 .context_length = 8192,
+                                 .norm_eps = 1e-5f,
+                                 .rope_theta = 100000,
+                                 .rotary_dim = 64,
+                                 .tied_embedding = true};
+    const ModelConfig llama_8b = {.family = "llama",
+                                  .name = "random weights, shape of Llama-3.1-8B",
+                                  .layers = 32,
+                                  .width = 4096,
+                                  .ffn_width = 14336,
+                                  .heads = 32,
+                                  .kv_heads = 8,
+                                  .head_dim = 128,
+                                  .vocab = 128256,
+                                  .context_length = 32768,
+                                  .norm_eps = 1e-5f,
+                                  .rope_theta = 500000,
+                                  .rotary_dim = 128};
+    ModelConfig llama_1b = llama_8b;
+    llama_1b.name = "random weights, shape of Llama-3.2-1B";
+    llama_1b.layers = 16;
+    llama_1b.width = 2048;
+    llama_1b.ffn_width = 8192;
+    llama_1b.head_dim = llama_1b.rotary_dim = 64;
+    llama_1b.tied_embedding = true;
+    return new std::map<std::string, ModelConfig>{
+        {"smollm2-135m", smollm2}, {"llama-3.2-1b", llama_1b}, {"llama-3.1-8b", llama_8b}};
+  }();
+  return *kShapes;
+}
+
 uint64_t RandomCheckpoint::SeedOf(std::string_view name) const {
   return DigestBytes(name.data(), name.size()).low ^ seed_;
 }

@@ -5,6 +5,7 @@
 // widths of real models, and to time them.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@
 #include "runtime/model/checkpoint.h"
 
 namespace isobit {
+
+// Shapes of published models by name, for models without a file.
+const std::map<std::string, ModelConfig>& KnownShapes();
 
 class RandomCheckpoint : public Checkpoint {
  public:

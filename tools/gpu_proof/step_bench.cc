@@ -45,22 +45,6 @@ double Milliseconds(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
-ModelConfig Llama8B(int64_t layers) {
-  return {.family = "llama",
-          .name = "random weights of Llama-3.1-8B's shape",
-          .layers = layers,
-          .width = 4096,
-          .ffn_width = 14336,
-          .heads = 32,
-          .kv_heads = 8,
-          .head_dim = 128,
-          .vocab = 128256,
-          .context_length = 8192,
-          .norm_eps = 1e-5f,
-          .rope_theta = 500000,
-          .rotary_dim = 128};
-}
-
 class StepBench {
  public:
   StepBench(std::unique_ptr<Model> model, const BenchOptions& options)
@@ -199,7 +183,9 @@ int Main(int argc, char** argv) {
       options.requests = std::atoi(argv[++i]);
     }
   }
-  const RandomCheckpoint checkpoint(Llama8B(options.layers), 1);
+  ModelConfig config = KnownShapes().at("llama-3.1-8b");
+  config.layers = options.layers;
+  const RandomCheckpoint checkpoint(config, 1);
   const Clock::time_point begin = Clock::now();
   StepBench bench(Require(Model::Load(checkpoint, "random", Require(CreateCudaBackend({})))),
                   options);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "invariance/random_checkpoint.h"
 #include "kernels/profiling_backend.h"
 #include "runtime/api/json_writer.h"
 #include "runtime/engine/engine_core.h"
@@ -28,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 struct RooflineOptions {
   ModelOptions model;
+  std::string shape;  // instead of a model
   int64_t sequences = 1;
   int64_t context = 512;
   bool prefill = false;
@@ -139,6 +141,16 @@ struct Result {
   StepProfile profile;
 };
 
+absl::StatusOr<std::unique_ptr<Model>> LoadModel(const RooflineOptions& options,
+                                                 std::unique_ptr<Backend> backend) {
+  const int64_t max_model_len = options.model.engine.max_model_len;
+  if (options.shape.empty()) {
+    return Model::Load(options.model.model, std::move(backend), max_model_len);
+  }
+  const RandomCheckpoint checkpoint(KnownShapes().at(options.shape), 1);
+  return Model::Load(checkpoint, options.shape, std::move(backend), max_model_len);
+}
+
 absl::StatusOr<Result> Measure(const RooflineOptions& options) {
   Result result;
   auto inner = CreateBackend(options.model);
@@ -151,8 +163,7 @@ absl::StatusOr<Result> Measure(const RooflineOptions& options) {
 
   auto profiling = std::make_unique<ProfilingBackend>(*std::move(inner));
   ProfilingBackend& backend = *profiling;
-  auto model =
-      Model::Load(options.model.model, std::move(profiling), options.model.engine.max_model_len);
+  auto model = LoadModel(options, std::move(profiling));
   if (!model.ok()) return model.status();
   result.model = (*model)->config().name;
   EngineOptions engine = options.model.engine;
@@ -232,6 +243,10 @@ absl::Status Write(const std::string& path, const std::string& text) {
 
 ExitCode RunRoofline(const RooflineOptions& options) {
   if (const ExitCode code = SetUpLog(options.model); code != kExitOk) return code;
+  if (options.shape.empty() == options.model.model.empty()) {
+    LogError(absl::InvalidArgumentError("either --model or --shape is required"));
+    return kExitWrongUse;
+  }
   const absl::StatusOr<Result> result = Measure(options);
   absl::Status status = result.status();
   if (status.ok() && !options.svg.empty()) {
@@ -266,7 +281,14 @@ Command AddRoofline(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "As one JSON object");
   command->add_option("--svg", options->svg, "Draws a picture to this file");
+  std::vector<std::string> shapes;
+  for (const auto& [name, config] : KnownShapes()) shapes.push_back(name);
+  command
+      ->add_option("--shape", options->shape,
+                   "Instead of a model: random weights in the shape of this one")
+      ->check(CLI::IsMember(shapes));
   AddModelOptions(*command, options->model);
+  command->get_option("--model")->required(false);
   return {command, [options] { return RunRoofline(*options); }};
 }
 

@@ -85,6 +85,9 @@ TEST_F(TinyCommand, WrongUseIsTwo) {
       {{"replay", "-m", model_}, "receipts"},
       {{"bench", "-m", model_, "--repeat", "0"}, "--repeat"},
       {{"roofline", "-m", model_, "--steps", "0"}, "--steps"},
+      {{"roofline"}, "either --model or --shape"},
+      {{"roofline", "-m", model_, "--shape", "llama-3.1-8b"}, "either --model or --shape"},
+      {{"roofline", "--shape", "llama"}, "--shape"},
   };
   for (const auto& [arguments, reason] : cases) {
     Arguments command = {IsobitPath()};
