@@ -1,0 +1,23 @@
+// write_tiny_model PATH [SEED]: a tiny model as a file of that name, for tests of other languages.
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/tiny_model.h"
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3) {
+    std::fprintf(stderr, "usage: write_tiny_model PATH [SEED]\n");
+    return 2;
+  }
+  isobit::TinyModelOptions options;
+  if (argc == 3) options.seed = std::strtoull(argv[2], nullptr, 10);
+  const std::string path = argv[1];
+  // Copied beside and renamed, so that nobody reads half of it.
+  const std::string draft = path + ".draft";
+  std::filesystem::copy_file(isobit::WriteTinyModel(options), draft,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::rename(draft, path);
+}
