@@ -41,6 +41,8 @@ class JsonWriter {
   JsonWriter& Value(std::string_view text);
   JsonWriter& Value(const std::string& text) { return Value(std::string_view(text)); }
   JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
+  // A value that is JSON already.
+  JsonWriter& Raw(std::string_view json);
   template <typename T>
   JsonWriter& Value(const std::optional<T>& value) {
     return value.has_value() ? Value(*value) : Null();

@@ -1,5 +1,7 @@
 #include "runtime/api/request_json.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -12,11 +14,14 @@ namespace isobit {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 constexpr std::string_view kPromptFields[] = {"prompt", "prompt_token_ids", "messages"};
+constexpr std::string_view kMessageFields[] = {
+    "name", "tool_calls", "tool_call_id", "reasoning_content", "reasoning", "thinking"};
 
 // Reads a field that is not a sampling parameter; false if there is no such field.
-bool ReadRequestField(const json& value, const std::string& name, Request& request,
+bool ReadRequestField(const ordered_json& value, const std::string& name, Request& request,
                       absl::Status& status) {
   if (name == "id") {
     status = ReadJson(value, name, request.id);
@@ -26,13 +31,17 @@ bool ReadRequestField(const json& value, const std::string& name, Request& reque
     status = ReadJson(value, name, request.prompt.emplace<std::vector<int32_t>>());
   } else if (name == "messages") {
     status = ReadMessages(value, name, request.prompt.emplace<std::vector<ChatMessage>>());
+  } else if (name == "tools") {
+    status = ReadTools(value, name, request.tools);
+  } else if (name == "chat_template_kwargs") {
+    status = ReadChatTemplateKwargs(value, name, request.chat_template_kwargs);
   } else {
     return false;
   }
   return true;
 }
 
-absl::Status CheckPromptFields(const json& object) {
+absl::Status CheckPromptFields(const ordered_json& object) {
   std::string_view found;
   for (const std::string_view name : kPromptFields) {
     if (!object.contains(name)) continue;
@@ -47,10 +56,16 @@ absl::Status CheckPromptFields(const json& object) {
     return absl::InvalidArgumentError(
         "a request needs one of prompt, prompt_token_ids and messages, got none");
   }
+  for (const std::string_view name : {"tools", "chat_template_kwargs"}) {
+    if (object.contains(name) && found != "messages") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          std::string(name), " must come with messages, got it with ", std::string(found)));
+    }
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Request> RequestFrom(const json& object) {
+absl::StatusOr<Request> RequestFrom(const ordered_json& object) {
   if (!object.contains("id")) return absl::InvalidArgumentError("id is missing");
   Request request;
   for (const auto& [name, value] : object.items()) {
@@ -69,31 +84,91 @@ absl::StatusOr<Request> RequestFrom(const json& object) {
 
 }  // namespace
 
-absl::Status ReadMessages(const json& value, std::string_view name, std::vector<ChatMessage>& out) {
+ordered_json InOrder(std::string_view line) {
+  return ordered_json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+absl::Status ReadTools(const ordered_json& value, std::string_view name, std::string& out) {
+  out.clear();
+  if (value.is_null()) return absl::OkStatus();
+  if (!value.is_array()) return JsonTypeError(name, "an array of objects", value);
+  for (const ordered_json& element : value) {
+    if (!element.is_object()) return JsonTypeError(name, "an array of objects", value);
+  }
+  if (!value.empty()) out = value.dump();
+  return absl::OkStatus();
+}
+
+absl::Status ReadChatTemplateKwargs(const ordered_json& value, std::string_view name,
+                                    std::string& out) {
+  out.clear();
+  if (value.is_null()) return absl::OkStatus();
+  if (!value.is_object()) return JsonTypeError(name, "an object", value);
+  if (!value.empty()) out = value.dump();
+  return absl::OkStatus();
+}
+
+namespace {
+
+// What may stand besides a text: parts, or nothing where tools are called.
+absl::Status ReadContent(const ordered_json& message, const std::string& place, ChatMessage& out,
+                         ordered_json& fields) {
+  const auto found = message.find("content");
+  const bool calls = message.contains("tool_calls");
+  const std::string name = absl::StrCat(place, ".content");
+  if (found == message.end()) {
+    fields["content"] = nullptr;
+    if (calls) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, " is missing"));
+  }
+  if (found->is_array() || (found->is_null() && calls)) {
+    fields["content"] = *found;
+    return absl::OkStatus();
+  }
+  return ReadJson(*found, name, out.content);
+}
+
+absl::Status ReadMessage(const ordered_json& element, const std::string& place, ChatMessage& out) {
+  ordered_json fields = ordered_json::object();
+  const auto role = element.find("role");
+  if (role == element.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(place, ".role is missing"));
+  }
+  if (auto s = ReadJson(*role, absl::StrCat(place, ".role"), out.role); !s.ok()) return s;
+  if (auto s = ReadContent(element, place, out, fields); !s.ok()) return s;
+  for (const auto& [field, value] : element.items()) {
+    if (field == "role" || field == "content") continue;
+    if (std::ranges::find(kMessageFields, field) == std::end(kMessageFields)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown field ", DescribeJson(field), " in ", place));
+    }
+    fields[field] = value;
+  }
+  if (!fields.empty()) out.fields = fields.dump();
+  return absl::OkStatus();
+}
+
+void WriteMessage(const ChatMessage& message, JsonWriter& out) {
+  out.BeginObject().Field("role", message.role);
+  const ordered_json fields =
+      message.fields.empty() ? ordered_json::object() : InOrder(message.fields);
+  if (!fields.is_object() || !fields.contains("content")) out.Field("content", message.content);
+  for (const auto& [name, value] : fields.items()) out.Key(name).Raw(value.dump());
+  out.EndObject();
+}
+
+}  // namespace
+
+absl::Status ReadMessages(const ordered_json& value, std::string_view name,
+                          std::vector<ChatMessage>& out) {
   out.clear();
   if (!value.is_array() || value.empty()) {
     return JsonTypeError(name, "an array of at least one message", value);
   }
-  for (const json& element : value) {
+  for (const ordered_json& element : value) {
     const std::string place = absl::StrCat(std::string(name), "[", out.size(), "]");
     if (!element.is_object()) return JsonTypeError(place, "an object", element);
-    ChatMessage& message = out.emplace_back();
-    for (const std::string field : {"role", "content"}) {
-      const auto found = element.find(field);
-      const std::string field_name = absl::StrCat(place, ".", field);
-      if (found == element.end()) {
-        return absl::InvalidArgumentError(absl::StrCat(field_name, " is missing"));
-      }
-      const absl::Status status =
-          ReadJson(*found, field_name, field == "role" ? message.role : message.content);
-      if (!status.ok()) return status;
-    }
-    for (const auto& [field, unused] : element.items()) {
-      if (field != "role" && field != "content") {
-        return absl::InvalidArgumentError(
-            absl::StrCat("unknown field ", DescribeJson(field), " in ", place));
-      }
-    }
+    if (auto s = ReadMessage(element, place, out.emplace_back()); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -112,7 +187,9 @@ ParsedRequest ParseRequest(std::string_view line) {
   std::optional<std::string> id;
   const auto found = object->find("id");
   if (found != object->end() && found->is_string()) id = found->get<std::string>();
-  return {std::move(id), RequestFrom(*object)};
+  // The order of members matters to a chat template alone.
+  return {std::move(id),
+          RequestFrom(object->contains("messages") ? InOrder(line) : ordered_json(*object))};
 }
 
 std::string RequestToJson(const Request& request) {
@@ -125,9 +202,13 @@ std::string RequestToJson(const Request& request) {
   } else {
     out.Key("messages").BeginArray();
     for (const ChatMessage& message : std::get<std::vector<ChatMessage>>(request.prompt)) {
-      out.BeginObject().Field("role", message.role).Field("content", message.content).EndObject();
+      WriteMessage(message, out);
     }
     out.EndArray();
+    if (!request.tools.empty()) out.Key("tools").Raw(request.tools);
+    if (!request.chat_template_kwargs.empty()) {
+      out.Key("chat_template_kwargs").Raw(request.chat_template_kwargs);
+    }
   }
   WriteSamplingFields(request.sampling, out);
   return out.EndObject().Take();

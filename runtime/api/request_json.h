@@ -34,9 +34,21 @@ ParsedRequest ParseRequest(std::string_view line);
 // One line, without its end; ParseRequest gives back an equal request.
 std::string RequestToJson(const Request& request);
 
-// The value of "messages": at least one, each {"role": text, "content": text}.
-absl::Status ReadMessages(const nlohmann::json& value, std::string_view name,
+// The value of "messages": at least one, each {"role": text, "content": text}, and what chat
+// templates know besides (name, tool_calls, tool_call_id, reasoning_content, reasoning, thinking).
+// Content may be a list of parts, and beside tool_calls null or missing. Objects keep their order
+// for the template, which may print them.
+absl::Status ReadMessages(const nlohmann::ordered_json& value, std::string_view name,
                           std::vector<ChatMessage>& out);
+
+// Values of "tools" and "chat_template_kwargs", as JSON: a list of objects, an object.
+absl::Status ReadTools(const nlohmann::ordered_json& value, std::string_view name,
+                       std::string& out);
+absl::Status ReadChatTemplateKwargs(const nlohmann::ordered_json& value, std::string_view name,
+                                    std::string& out);
+
+// The members of a line that has passed ParseStrictJson, in the order of the text.
+nlohmann::ordered_json InOrder(std::string_view line);
 
 }  // namespace isobit
 

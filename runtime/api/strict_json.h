@@ -18,8 +18,8 @@
 
 namespace isobit {
 
-// The depth of a request is 3: {"messages": [{...}]}.
-inline constexpr int kMaxJsonDepth = 16;
+// The depth of a request is 3, {"messages": [{...}]}, but for the schemas of tools.
+inline constexpr int kMaxJsonDepth = 64;
 
 // InvalidArgument says what is wrong and at which byte. Integers beyond 64 bits come back as
 // floating-point numbers, so that readers of integers can refuse them by name.

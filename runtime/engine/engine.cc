@@ -123,7 +123,8 @@ class Engine::Impl {
     std::string text;
     EncodeOptions encode;
     if (const auto* messages = std::get_if<std::vector<ChatMessage>>(&request.prompt)) {
-      absl::StatusOr<std::string> applied = model.ApplyChatTemplate(*messages, true);
+      absl::StatusOr<std::string> applied =
+          model.ApplyChatTemplate(*messages, true, request.tools, request.chat_template_kwargs);
       if (!applied.ok()) {
         return absl::Status(applied.status().code(),
                             absl::StrCat("messages: ", applied.status().message()));

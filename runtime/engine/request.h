@@ -57,6 +57,10 @@ struct Request {
   // template.
   std::variant<std::string, std::vector<int32_t>, std::vector<ChatMessage>> prompt;
   SamplingParams sampling;
+  // With a conversation: what the template knows as tools (a JSON list), and further variables of it
+  // (a JSON object). Empty: none.
+  std::string tools = {};
+  std::string chat_template_kwargs = {};
 };
 
 struct TokenLogProbs {

@@ -196,14 +196,18 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
 Model::~Model() = default;
 
 absl::StatusOr<std::string> Model::ApplyChatTemplate(std::span<const ChatMessage> messages,
-                                                     bool add_generation_prompt) const {
+                                                     bool add_generation_prompt,
+                                                     const std::string& tools,
+                                                     const std::string& kwargs) const {
   if (!chat_template_.ok()) return chat_template_.status();
   auto text_of = [this](std::optional<int32_t> id) {
     return id ? std::string(tokenizer_->Piece(*id)) : std::string();
   };
   return chat_template_->Apply(messages, {.add_generation_prompt = add_generation_prompt,
                                           .bos_token = text_of(tokenizer_->bos_id()),
-                                          .eos_token = text_of(tokenizer_->eos_id())});
+                                          .eos_token = text_of(tokenizer_->eos_id()),
+                                          .tools = tools,
+                                          .kwargs = kwargs});
 }
 
 }  // namespace isobit

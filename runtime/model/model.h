@@ -59,10 +59,12 @@ class Model {
 
   ~Model();
 
-  // The prompt text of a conversation, by the chat template in the model file. FailedPrecondition
-  // if it has none.
+  // The prompt text of a conversation, by the chat template in the model file. `tools` and `kwargs`
+  // are JSON, as in ChatTemplateOptions. FailedPrecondition if there is no template.
   absl::StatusOr<std::string> ApplyChatTemplate(std::span<const ChatMessage> messages,
-                                                bool add_generation_prompt) const;
+                                                bool add_generation_prompt,
+                                                const std::string& tools = {},
+                                                const std::string& kwargs = {}) const;
 
   const std::string& path() const { return path_; }
   const ModelConfig& config() const { return config_; }

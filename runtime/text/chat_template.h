@@ -1,7 +1,9 @@
 #ifndef ISOBIT_RUNTIME_TEXT_CHAT_TEMPLATE_H_
 #define ISOBIT_RUNTIME_TEXT_CHAT_TEMPLATE_H_
 
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,17 +13,27 @@
 
 namespace isobit {
 
-// One message of a conversation. `role` is what the template knows, mostly "system", "user" or
-// "assistant".
+// One message of a conversation. `role` is what the template knows, mostly "system", "user",
+// "assistant" or "tool".
 struct ChatMessage {
   std::string role;
   std::string content;
+  // The message's other members as a JSON object, such as {"tool_calls": [...]}; empty: none. A
+  // "content" among them stands in place of the text: null, or a list of parts.
+  std::string fields = {};
+
+  bool operator==(const ChatMessage&) const = default;
 };
 
 struct ChatTemplateOptions {
   bool add_generation_prompt = true;
-  std::string bos_token;  // value of the template's variable of that name
-  std::string eos_token;
+  std::string bos_token = {};  // values of the template's variables of these names
+  std::string eos_token = {};
+  std::string tools = {};  // a JSON list of tools; empty: none
+  // Further variables as a JSON object, such as {"enable_thinking": false}.
+  std::string kwargs = {};
+  // What strftime_now tells; none: the local time. A prompt that holds it is not the same tomorrow.
+  std::optional<std::tm> now = std::nullopt;
 };
 
 // A model's chat template, parsed once. Templates are Jinja; jinja/ says which part of the language
@@ -29,17 +41,17 @@ struct ChatTemplateOptions {
 class ChatTemplate {
  public:
   // InvalidArgument for a syntax error (with line), Unimplemented for a feature that is not
-  // supported, named: "chat template uses 'macro', which is not supported".
+  // supported, named: "chat template uses 'include', which is not supported".
   static absl::StatusOr<ChatTemplate> Parse(std::string_view source);
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // The prompt text of a conversation. Special tokens stand in it as text; Tokenizer::Encode
-  // recognises them. InvalidArgument if the template raises an exception (its message is kept) or
-  // uses a value that does not exist; ResourceExhausted beyond the limits on steps, depth and
-  // output.
+  // The prompt text of a conversation, as Hugging Face renders it. Special tokens stand in it as
+  // text; Tokenizer::Encode recognises them. InvalidArgument if the template raises an exception
+  // (its message is kept) or uses a value that does not exist, or for JSON that is not as described
+  // above; ResourceExhausted beyond the limits on steps, depth and output.
   absl::StatusOr<std::string> Apply(std::span<const ChatMessage> messages,
                                     const ChatTemplateOptions& options) const;
 

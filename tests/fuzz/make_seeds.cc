@@ -71,7 +71,7 @@ void WriteAll(const std::filesystem::path& root) {
   gguf.Add(ToyFile().Build());
 
   Seeds tokenizer(root, "tokenizer");
-  for (const char which : {'\0', '\1', '\2', '\3', '\4'}) {
+  for (char which = 0; which < 12; ++which) {
     const std::string name(1, which);
     tokenizer.Add(name + "It's 1234 caf\xC3\xA9s,  don't\r\n\n <|end|>\xE4\xB8\xAD e\xCC\x81");
     tokenizer.Add(name + "\xFF\xE2\x82 \xFE\x05<|e<||");
@@ -86,6 +86,35 @@ void WriteAll(const std::filesystem::path& root) {
   chat.Add(
       "{% if not (1 < n <= 7) or 'a' in 'abc' %}a{% elif n %}b{% else %}{{ raise_exception('x') "
       "}}{% endif %}");
+
+  chat.Add(
+      "{% macro m(a, b=[1]) %}{{ a|tojson(indent=2) }}{{ caller() }}{% endmacro %}{% set ns = "
+      "namespace(x=1) %}{% for k, v in {'a': 1.5}|dictsort if v > 1 %}{% set ns.x = ns.x + v %}"
+      "{% if loop.last %}{% break %}{% endif %}{% endfor %}{% call m('x') %}{{ ns.x }}{% endcall "
+      "%}");
+  chat.Add(
+      "{{ messages|selectattr('role', 'equalto', 'user')|map(attribute='content')|join(', ') }}"
+      "{{ 'a,b'.split(',')[::-1] }}{% set t %}{{ strftime_now('%d %b') }}{% endset %}{{ t|upper }}"
+      "{{ messages[1:]|list|length }}{{ '{}'.format(n) }}{{ n is divisibleby 7 }}");
+
+  Seeds json(root, "tokenizer_json");
+  json.Add(
+      R"({"added_tokens":[{"id":0,"content":"<s>","special":true},{"id":5,"content":"cat",)"
+      R"("single_word":true,"lstrip":true,"normalized":true}],"normalizer":{"type":"Sequence",)"
+      R"("normalizers":[{"type":"Prepend","prepend":"_"},{"type":"Replace","pattern":{"String":" "},)"
+      R"("content":"_"},{"type":"NFKC"}]},"pre_tokenizer":{"type":"Metaspace"},"decoder":{"type":)"
+      R"("Metaspace"},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":)"
+      R"("<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[0]}}},"model":{"type":)"
+      R"("BPE","byte_fallback":true,"unk_token":"<s>","vocab":{"<s>":0,"a":1,"b":2,"ab":3,)"
+      R"("<0x0A>":4},"merges":[["a","b"]]}})");
+  json.Add(
+      R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":)"
+      R"("\\s+(?!\\S)|[^\\p{L}]"},"behavior":"MergedWithNext","invert":true},{"type":"Digits"}]},)"
+      R"("model":{"vocab":{"a":0},"merges":[]}})");
+
+  Seeds pattern(root, "split_pattern");
+  pattern.Add(R"((?i:'s|'t)|[^\r\n\p{L}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}]+[\r\n]*|\s+(?!\S)|\s+$)");
+  pattern.Add("[\xE4\xB8\x80-\xE9\xBE\xA5]++|\\P{Lu}*(?=a|b)(?:x|y)?");
 
   WriteRequests(Seeds(root, "request"));
 

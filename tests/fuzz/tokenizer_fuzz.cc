@@ -16,7 +16,9 @@
 namespace isobit {
 namespace {
 
-constexpr const char* kNames[] = {"default", "gpt-2", "llama-bpe", "qwen2", "smollm"};
+constexpr const char* kNames[] = {"default", "gpt-2",       "llama-bpe",    "qwen2",
+                                  "smollm",  "gpt-4o",      "tekken",       "falcon",
+                                  "qwen35",  "deepseek-v3", "deepseek-llm", "deepseek-coder"};
 
 // 300 merges of random bytes and earlier merges, most of them of letters and blanks.
 std::unique_ptr<Tokenizer> MakeTokenizer(const char* pre_tokenizer) {

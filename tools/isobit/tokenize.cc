@@ -25,6 +25,7 @@ namespace isobit {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 struct TokenizeOptions {
   ModelOptions model;  // of which only the model and the log matter here
@@ -32,20 +33,30 @@ struct TokenizeOptions {
   std::string output = "-";
 };
 
+struct TextRequest {
+  std::optional<std::string> id;
+  std::optional<std::string> text;
+  std::optional<std::vector<ChatMessage>> messages;
+  bool add_generation_prompt = true;
+  std::string tools, chat_template_kwargs;  // JSON
+};
+
 // The tokenizer and the chat template of a model file.
 struct TextModel {
   std::unique_ptr<Tokenizer> tokenizer;
   absl::StatusOr<ChatTemplate> chat_template = absl::FailedPreconditionError("");
 
-  absl::StatusOr<std::string> Apply(const std::vector<ChatMessage>& messages,
-                                    bool add_generation_prompt) const {
+  absl::StatusOr<std::string> Apply(const TextRequest& request) const {
     if (!chat_template.ok()) return chat_template.status();
     const auto piece = [this](std::optional<int32_t> id) {
       return id.has_value() ? std::string(tokenizer->Piece(*id)) : std::string();
     };
-    return chat_template->Apply(messages, {.add_generation_prompt = add_generation_prompt,
-                                           .bos_token = piece(tokenizer->bos_id()),
-                                           .eos_token = piece(tokenizer->eos_id())});
+    return chat_template->Apply(*request.messages,
+                                {.add_generation_prompt = request.add_generation_prompt,
+                                 .bos_token = piece(tokenizer->bos_id()),
+                                 .eos_token = piece(tokenizer->eos_id()),
+                                 .tools = request.tools,
+                                 .kwargs = request.chat_template_kwargs});
   }
 };
 
@@ -66,14 +77,7 @@ absl::StatusOr<TextModel> LoadTextModel(const std::string& path) {
   return model;
 }
 
-struct TextRequest {
-  std::optional<std::string> id;
-  std::optional<std::string> text;
-  std::optional<std::vector<ChatMessage>> messages;
-  bool add_generation_prompt = true;
-};
-
-absl::Status ReadTextRequest(const json& object, TextRequest& request) {
+absl::Status ReadTextRequest(const ordered_json& object, TextRequest& request) {
   if (!object.is_object()) return JsonTypeError("a line", "a JSON object", object);
   for (const auto& [name, value] : object.items()) {
     absl::Status status;
@@ -85,6 +89,10 @@ absl::Status ReadTextRequest(const json& object, TextRequest& request) {
       status = ReadMessages(value, name, request.messages.emplace());
     } else if (name == "add_generation_prompt") {
       status = ReadJson(value, name, request.add_generation_prompt);
+    } else if (name == "tools") {
+      status = ReadTools(value, name, request.tools);
+    } else if (name == "chat_template_kwargs") {
+      status = ReadChatTemplateKwargs(value, name, request.chat_template_kwargs);
     } else {
       status = absl::InvalidArgumentError(absl::StrCat("unknown field ", DescribeJson(name)));
     }
@@ -97,13 +105,14 @@ absl::Status ReadTextRequest(const json& object, TextRequest& request) {
 }
 
 absl::StatusOr<std::string> Answer(const TextModel& model, TextRequest request) {
+  EncodeOptions options;
   if (request.messages.has_value()) {
-    absl::StatusOr<std::string> text =
-        model.Apply(*request.messages, request.add_generation_prompt);
+    absl::StatusOr<std::string> text = model.Apply(request);
     if (!text.ok()) return text.status();
     request.text = *std::move(text);
+    options.add_special = false;  // the template writes them
   }
-  const absl::StatusOr<std::vector<int32_t>> ids = model.tokenizer->Encode(*request.text);
+  const absl::StatusOr<std::vector<int32_t>> ids = model.tokenizer->Encode(*request.text, options);
   if (!ids.ok()) return ids.status();
   JsonWriter out;
   out.BeginObject();
@@ -127,7 +136,7 @@ std::string AnswerLine(const TextModel& model, const Line& line, bool& failed) {
         absl::StrCat("a line must be at most ", kMaxRequestBytes, " bytes long"));
   } else {
     const absl::StatusOr<json> object = ParseStrictJson(line.text);
-    status = object.ok() ? ReadTextRequest(*object, request) : object.status();
+    status = object.ok() ? ReadTextRequest(InOrder(line.text), request) : object.status();
   }
   if (status.ok()) {
     absl::StatusOr<std::string> answer = Answer(model, request);
@@ -180,8 +189,9 @@ ExitCode RunTokenize(const TokenizeOptions& options) {
 Command AddTokenize(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "tokenize",
-      "Token ids of texts and conversations: {\"text\"} or {\"messages\", "
-      "\"add_generation_prompt\"} a line in, {\"ids\", \"pieces\", \"text\"} a line out. "
+      "Token ids of texts and conversations: {\"text\"} or {\"messages\", \"tools\", "
+      "\"chat_template_kwargs\", \"add_generation_prompt\"} a line in, {\"ids\", \"pieces\", "
+      "\"text\"} a line out. "
       "Needs the model's vocabulary only.");
   const auto options = std::make_shared<TokenizeOptions>();
   command->add_option("input", options->input, "IN.jsonl; - is standard input")->required();

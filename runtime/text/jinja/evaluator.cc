@@ -1,253 +1,268 @@
+// Statements; expressions are in expression_evaluator.cc.
 #include "runtime/text/jinja/evaluator.h"
 
 #include <utility>
-#include <vector>
 
-#include "runtime/text/jinja/errors.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/text/jinja/expression_evaluator.h"
+#include "runtime/text/jinja/filters.h"
 #include "runtime/text/jinja/operators.h"
+#include "runtime/text/jinja/text_form.h"
 
 namespace isobit::jinja {
-namespace {
 
-using ValueOr = absl::StatusOr<Value>;
+// How a block ends.
+enum class Flow { kOn, kBreak, kContinue };
 
-// Recursion follows the tree, whose height the parser has bounded.
-class Evaluator {
+class StatementEvaluator : public MacroCaller {
  public:
-  Evaluator(const Map& variables, const Limits& limits) : budget_(limits) {
-    scopes_.push_back(variables);
+  StatementEvaluator(Context& context, const Map& variables)
+      : context_(context), expressions_(context, scopes_, *this) {
+    for (const auto& [name, value] : variables.entries)
+      scopes_.innermost().Set(*name.text(), value);
   }
 
-  absl::Status Execute(const Block& block);
+  Flow Execute(const Block& block);
   std::string TakeOutput() { return std::move(output_); }
 
+  Value CallMacro(const Callable& macro, const Arguments& arguments, const Value* caller) override;
+
  private:
-  absl::Status Execute(const Statement& statement);
-  absl::Status ExecuteFor(const Statement& statement);
-  absl::Status Print(std::string_view text);
+  Flow Execute(const Statement& statement);
+  Flow ExecuteFor(const Statement& statement);
+  void ExecuteSet(const Statement& statement);
+  void ExecuteCall(const Statement& statement);
+  void ExecuteWith(const Statement& statement);
+  Flow InScope(const Block& block);
+  void Print(std::string_view text);
+  // What a block prints, in a scope of its own.
+  std::string Captured(const Block& block);
+  void Assign(const std::vector<std::string>& targets, const Value& value);
+  void BindParameters(const Statement& macro, const Callable& callable, const Arguments& arguments,
+                      Scope* scope);
 
-  ValueOr Evaluate(const Expression& e);
-  ValueOr EvaluateName(const Expression& e);
-  ValueOr EvaluateList(const Expression& e);
-  ValueOr EvaluateCall(const Expression& e);
-  ValueOr EvaluateFilter(const Expression& e);
-  ValueOr EvaluateCompare(const Expression& e);
-  ValueOr EvaluateConditional(const Expression& e);
-
-  const Value* Find(std::string_view name) const;
-  void Assign(const std::string& name, Value value);
-  Operators At(const Expression& e) { return {budget_, e.line}; }
-
-  Budget budget_;
-  std::vector<Map> scopes_;  // the innermost last; a loop's body has one of its own
+  Context& context_;
+  Scopes scopes_;
+  ExpressionEvaluator expressions_;
   std::string output_;
 };
 
-const Value* Evaluator::Find(std::string_view name) const {
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    if (const Value* value = scope->Find(name)) return value;
-  }
-  return nullptr;
+void StatementEvaluator::Print(std::string_view text) {
+  if (context_.Bytes(text.size())) output_ += text;
 }
 
-void Evaluator::Assign(const std::string& name, Value value) {
-  for (auto& [known, old] : scopes_.back().entries) {
-    if (known == name) {
-      old = std::move(value);
-      return;
-    }
-  }
-  scopes_.back().entries.emplace_back(name, std::move(value));
-}
-
-absl::Status Evaluator::Print(std::string_view text) {
-  if (auto s = budget_.Bytes(text.size()); !s.ok()) return s;
-  output_ += text;
-  return absl::OkStatus();
-}
-
-absl::Status Evaluator::Execute(const Block& block) {
+Flow StatementEvaluator::Execute(const Block& block) {
   for (const auto& statement : block) {
-    if (auto s = Execute(*statement); !s.ok()) return s;
+    const Flow flow = Execute(*statement);
+    if (flow != Flow::kOn || !context_.ok()) return flow;
   }
-  return absl::OkStatus();
+  return Flow::kOn;
 }
 
-absl::Status Evaluator::Execute(const Statement& statement) {
-  if (auto s = budget_.Step(); !s.ok()) return s;
-  if (statement.kind == Statement::kText) return Print(statement.text);
-  if (statement.kind == Statement::kFor) return ExecuteFor(statement);
-  ValueOr value = Evaluate(*statement.expression);
-  if (!value.ok()) return value.status();
-  if (statement.kind == Statement::kIf) {
-    return Execute(value->IsTrue() ? statement.body : statement.otherwise);
-  }
-  if (statement.kind == Statement::kSet) {
-    Assign(statement.text, *std::move(value));
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::string> text = At(*statement.expression).Text(*value);
-  if (!text.ok()) return text.status();
-  return Print(*text);
+Flow StatementEvaluator::InScope(const Block& block) {
+  Scopes::Opened opened(scopes_, &scopes_.innermost());
+  return Execute(block);
 }
 
-// What `loop` is in round `index` of `count`.
-Map LoopObject(int64_t index, int64_t count) {
-  Map loop;
-  loop.builtin = "loop";
-  loop.entries = {{"index0", Value(index)},
-                  {"index", Value(index + 1)},
-                  {"revindex0", Value(count - 1 - index)},
-                  {"revindex", Value(count - index)},
-                  {"first", Value(index == 0)},
-                  {"last", Value(index + 1 == count)},
-                  {"length", Value(count)}};
-  return loop;
+std::string StatementEvaluator::Captured(const Block& block) {
+  std::string outside = std::exchange(output_, std::string());
+  InScope(block);
+  return std::exchange(output_, std::move(outside));
 }
 
-absl::Status Evaluator::ExecuteFor(const Statement& statement) {
-  ValueOr value = Evaluate(*statement.expression);
-  if (!value.ok()) return value.status();
-  absl::StatusOr<List> elements = At(*statement.expression).Elements(*value);
-  if (!elements.ok()) return elements.status();
-  if (elements->empty()) return Execute(statement.otherwise);
-  const auto count = static_cast<int64_t>(elements->size());
-  for (int64_t i = 0; i < count; ++i) {
-    Map scope;
-    scope.entries.emplace_back(statement.text, (*elements)[static_cast<size_t>(i)]);
-    scope.entries.emplace_back("loop", Value(LoopObject(i, count)));
-    scopes_.push_back(std::move(scope));
-    absl::Status status = budget_.Step();
-    if (status.ok()) status = Execute(statement.body);
-    scopes_.pop_back();
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-ValueOr Evaluator::Evaluate(const Expression& e) {
-  if (auto s = budget_.Step(); !s.ok()) return s;
-  switch (e.kind) {
-    case Expression::kLiteral:
-      return e.value;
-    case Expression::kName:
-      return EvaluateName(e);
-    case Expression::kList:
-      return EvaluateList(e);
-    case Expression::kCall:
-      return EvaluateCall(e);
-    case Expression::kFilter:
-      return EvaluateFilter(e);
-    case Expression::kCompare:
-      return EvaluateCompare(e);
-    case Expression::kConditional:
-      return EvaluateConditional(e);
-    default:
+Flow StatementEvaluator::Execute(const Statement& statement) {
+  context_.line = statement.line;
+  if (!context_.Step()) return Flow::kOn;
+  const DepthGuard guard(context_, expressions_.depth());
+  if (!context_.ok()) return Flow::kOn;
+  switch (statement.kind) {
+    case Statement::kText:
+      Print(statement.text);
       break;
-  }
-  ValueOr first = Evaluate(*e.args[0]);
-  if (!first.ok()) return first;
-  switch (e.kind) {
-    case Expression::kAttribute:
-      return At(e).Attribute(*first, e.text);
-    case Expression::kTest:
-      return At(e).Test(e.text, *first);
-    case Expression::kNot:
-      return Value(!first->IsTrue());
-    case Expression::kNegate:
-      return At(e).Negate(*first);
-    case Expression::kAnd:
-      return first->IsTrue() ? Evaluate(*e.args[1]) : first;
-    case Expression::kOr:
-      return first->IsTrue() ? first : Evaluate(*e.args[1]);
-    default:
+    case Statement::kOutput:
+      Print(Str(context_, expressions_.Evaluate(*statement.expression)));
       break;
-  }
-  ValueOr second = Evaluate(*e.args[1]);
-  if (!second.ok()) return second;
-  if (e.kind == Expression::kItem) return At(e).Item(*first, *second);
-  return At(e).Binary(e.text, *first, *second);
-}
-
-ValueOr Evaluator::EvaluateName(const Expression& e) {
-  if (const Value* value = Find(e.text)) return *value;
-  // Functions of Jinja and of Hugging Face's environment.
-  for (const std::string_view function : {"raise_exception", "strftime_now", "range", "namespace",
-                                          "dict", "lipsum", "cycler", "joiner"}) {
-    if (e.text == function) return Unsupported(e.line, e.text);
-  }
-  return Value::MakeUndefined(absl::StrCat("'", e.text, "' is undefined"));
-}
-
-ValueOr Evaluator::EvaluateList(const Expression& e) {
-  if (auto s = budget_.Bytes(e.args.size() * sizeof(Value)); !s.ok()) return s;
-  List list;
-  for (const auto& arg : e.args) {
-    ValueOr value = Evaluate(*arg);
-    if (!value.ok()) return value;
-    // So values don't nest: what the caller's variables hold is as deep as it gets.
-    if (value->list() != nullptr || value->map() != nullptr) {
-      return Unsupported(e.line, absl::StrCat("a list of ", Absl(value->TypeName())));
+    case Statement::kIf: {
+      const bool holds = expressions_.Evaluate(*statement.expression).IsTrue();
+      if (!context_.ok()) break;
+      return Execute(holds ? statement.body : statement.otherwise);
     }
-    list.push_back(*std::move(value));
+    case Statement::kFor:
+      return ExecuteFor(statement);
+    case Statement::kSet:
+      ExecuteSet(statement);
+      break;
+    case Statement::kSetBlock: {
+      Value value(Captured(statement.body));
+      if (statement.expression != nullptr) {
+        value = expressions_.ApplyFilters(*statement.expression, std::move(value));
+      }
+      if (statement.attribute.empty()) {
+        Assign(statement.targets, value);
+      } else {
+        context_.FailUnsupported("{% set x.y %} as a block");
+      }
+      break;
+    }
+    case Statement::kMacro: {
+      scopes_.innermost().Keep();
+      Callable macro{Callable::kMacro, statement.text, Value(), &statement, &scopes_.innermost()};
+      scopes_.innermost().Set(statement.text, Value::MakeCallable(std::move(macro)));
+      break;
+    }
+    case Statement::kCall:
+      ExecuteCall(statement);
+      break;
+    case Statement::kFilter:
+      Print(Str(context_,
+                expressions_.ApplyFilters(*statement.expression, Value(Captured(statement.body)))));
+      break;
+    case Statement::kWith:
+      ExecuteWith(statement);
+      break;
+    case Statement::kScope:
+      return InScope(statement.body);
+    case Statement::kBreak:
+      return Flow::kBreak;
+    case Statement::kContinue:
+      return Flow::kContinue;
   }
-  return Value(std::move(list));
+  return Flow::kOn;
 }
 
-ValueOr Evaluator::EvaluateCall(const Expression& e) {
-  const Expression& callee = *e.args[0];
-  if (callee.kind == Expression::kAttribute) {
-    return Unsupported(e.line, absl::StrCat(".", callee.text, "()"));
+void StatementEvaluator::Assign(const std::vector<std::string>& targets, const Value& value) {
+  if (!context_.ok()) return;
+  if (targets.size() == 1) {
+    scopes_.innermost().Set(targets[0], value);
+    return;
   }
-  if (callee.kind != Expression::kName || Find(callee.text) != nullptr) {
-    return Error(e.line, "what is called is not a function");
+  const List parts = Elements(context_, value);
+  if (value.undefined() != nullptr || parts.size() != targets.size()) {
+    context_.Fail(
+        absl::StrCat("expected ", targets.size(), " values to unpack, got ", parts.size()));
+    return;
   }
-  if (callee.text != "raise_exception") return Unsupported(e.line, callee.text + "()");
-  std::string message;
-  if (e.args.size() > 1) {
-    ValueOr value = Evaluate(*e.args[1]);
-    if (!value.ok()) return value;
-    absl::StatusOr<std::string> text = At(e).Text(*value);
-    if (!text.ok()) return text.status();
-    message = *std::move(text);
-  }
-  return absl::InvalidArgumentError(absl::StrCat("chat template: ", message));
+  for (size_t i = 0; i < targets.size(); ++i) scopes_.innermost().Set(targets[i], parts[i]);
 }
 
-ValueOr Evaluator::EvaluateFilter(const Expression& e) {
-  if (e.args.size() > 1) return Unsupported(e.line, absl::StrCat("|", e.text, "(...)"));
-  ValueOr value = Evaluate(*e.args[0]);
-  if (!value.ok()) return value;
-  return At(e).Filter(e.text, *value);
-}
-
-ValueOr Evaluator::EvaluateCompare(const Expression& e) {
-  ValueOr left = Evaluate(*e.args[0]);
-  if (!left.ok()) return left;
-  for (size_t i = 0; i < e.operators.size(); ++i) {
-    ValueOr right = Evaluate(*e.args[i + 1]);
-    if (!right.ok()) return right;
-    absl::StatusOr<bool> holds = At(e).Compare(e.operators[i], *left, *right);
-    if (!holds.ok()) return holds.status();
-    if (!*holds) return Value(false);
-    left = std::move(right);
+void StatementEvaluator::ExecuteSet(const Statement& statement) {
+  const Value value = expressions_.Evaluate(*statement.expression);
+  if (!context_.ok()) return;
+  if (statement.attribute.empty()) {
+    Assign(statement.targets, value);
+    return;
   }
-  return Value(true);
+  const Value* target = scopes_.innermost().Find(statement.targets[0]);
+  if (target == nullptr || target->name_space() == nullptr) {
+    context_.Fail("cannot assign attribute on non-namespace object");
+  } else if (value.name_space() != nullptr) {
+    context_.FailUnsupported("a namespace in a namespace");
+  } else {
+    target->name_space()->Set(statement.attribute, value);
+  }
 }
 
-ValueOr Evaluator::EvaluateConditional(const Expression& e) {
-  ValueOr condition = Evaluate(*e.args[1]);
-  if (!condition.ok()) return condition;
-  if (condition->IsTrue()) return Evaluate(*e.args[0]);
-  if (e.args.size() > 2) return Evaluate(*e.args[2]);
-  return Value::MakeUndefined("an if without else gave no value");
+Flow StatementEvaluator::ExecuteFor(const Statement& statement) {
+  const Value value = expressions_.Evaluate(*statement.expression);
+  if (!context_.ok()) return Flow::kOn;
+  List elements = Elements(context_, value);
+  if (statement.condition != nullptr) {
+    List kept;
+    for (Value& element : elements) {
+      Scopes::Opened opened(scopes_, &scopes_.innermost());
+      Assign(statement.targets, element);
+      if (!context_.Step()) return Flow::kOn;
+      if (expressions_.Evaluate(*statement.condition).IsTrue()) kept.push_back(std::move(element));
+    }
+    elements = std::move(kept);
+  }
+  if (!context_.ok()) return Flow::kOn;
+  if (elements.empty()) return InScope(statement.otherwise);
+  const auto shared = std::make_shared<const List>(std::move(elements));
+  Flow flow = Flow::kOn;
+  for (size_t i = 0; i < shared->size() && flow != Flow::kBreak && context_.Step(); ++i) {
+    Scopes::Opened opened(scopes_, &scopes_.innermost());
+    Callable loop{Callable::kLoop, "loop"};
+    loop.elements = shared;
+    loop.index = i;
+    Assign(statement.targets, (*shared)[i]);
+    scopes_.innermost().Set("loop", Value::MakeCallable(std::move(loop)));
+    flow = Execute(statement.body);
+  }
+  return Flow::kOn;
 }
 
-}  // namespace
+void StatementEvaluator::ExecuteWith(const Statement& statement) {
+  // The values don't see each other.
+  List values;
+  for (const auto& value : statement.values) values.push_back(expressions_.Evaluate(*value));
+  Scopes::Opened opened(scopes_, &scopes_.innermost());
+  for (size_t i = 0; i < values.size(); ++i) {
+    scopes_.innermost().Set(statement.targets[i], values[i]);
+  }
+  Execute(statement.body);
+}
 
-absl::StatusOr<std::string> Render(const Block& block, const Map& variables, const Limits& limits) {
-  Evaluator evaluator(variables, limits);
-  if (auto s = evaluator.Execute(block); !s.ok()) return s;
+// The body becomes the macro `caller` of the macro that is called.
+void StatementEvaluator::ExecuteCall(const Statement& statement) {
+  scopes_.innermost().Keep();
+  Callable body{Callable::kMacro, "caller", Value(), &statement, &scopes_.innermost()};
+  const Value caller = Value::MakeCallable(std::move(body));
+  Print(Str(context_, expressions_.Call(*statement.expression, &caller)));
+}
+
+void StatementEvaluator::BindParameters(const Statement& macro, const Callable& callable,
+                                        const Arguments& arguments, Scope* scope) {
+  const auto& parameters = macro.parameters;
+  if (arguments.positional.size() > parameters.size()) {
+    context_.Fail(absl::StrCat("macro '", callable.name, "' takes not more than ",
+                               parameters.size(), " arguments"));
+  }
+  for (const auto& [name, value] : arguments.keywords) {
+    bool known = false;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      known = known || (parameters[i].name == name && i >= arguments.positional.size());
+    }
+    if (!known) {
+      context_.Fail(absl::StrCat("macro '", callable.name, "' takes no argument '", name, "'"));
+    }
+  }
+  for (size_t i = 0; i < parameters.size() && context_.ok(); ++i) {
+    const Parameter& parameter = parameters[i];
+    const Value* given = i < arguments.positional.size() ? &arguments.positional[i] : nullptr;
+    for (const auto& [name, value] : arguments.keywords) {
+      if (name == parameter.name) given = &value;
+    }
+    if (given != nullptr) {
+      scope->Set(parameter.name, *given);
+    } else if (parameter.preset != nullptr) {
+      scope->Set(parameter.name, expressions_.Evaluate(*parameter.preset));
+    } else {
+      scope->Set(parameter.name, Value::MakeUndefined(absl::StrCat("parameter '", parameter.name,
+                                                                   "' was not provided")));
+    }
+  }
+}
+
+Value StatementEvaluator::CallMacro(const Callable& macro, const Arguments& arguments,
+                                    const Value* caller) {
+  const DepthGuard guard(context_, expressions_.depth());
+  if (!context_.Step()) return Value();
+  Scopes::Opened opened(scopes_, macro.scope);
+  Scope& scope = scopes_.innermost();
+  if (caller != nullptr) scope.Set("caller", *caller);
+  BindParameters(*macro.macro, macro, arguments, &scope);
+  std::string outside = std::exchange(output_, std::string());
+  if (context_.ok()) Execute(macro.macro->body);
+  return Value(std::exchange(output_, std::move(outside)));
+}
+
+absl::StatusOr<std::string> Render(const Block& block, const Map& variables, const Limits& limits,
+                                   const std::tm& now) {
+  Context context(limits, now);
+  StatementEvaluator evaluator(context, variables);
+  evaluator.Execute(block);
+  if (!context.ok()) return context.status();
   return evaluator.TakeOutput();
 }
 

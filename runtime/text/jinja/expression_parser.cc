@@ -32,20 +32,37 @@ absl::Status ExpressionParser::Adopt(Expression* parent, ExpressionOr arg) const
   return parent->height > kMaxNesting ? TooDeep() : absl::OkStatus();
 }
 
-ExpressionOr ExpressionParser::Parse() {
-  ExpressionOr parsed = Conditional();
-  if (parsed.ok() && tokens_.IsSymbol(",")) return Unsupported(tokens_.line(), "a tuple");
-  return parsed;
+ExpressionOr ExpressionParser::ParseTuple(bool conditions) {
+  ExpressionOr first = conditions ? Conditional() : Or();
+  if (!first.ok() || !tokens_.IsSymbol(",")) return first;
+  auto made = New(Expression::kTuple);
+  if (auto s = Adopt(made.get(), std::move(first)); !s.ok()) return s;
+  while (tokens_.TakeSymbol(",")) {
+    const bool ends =
+        tokens_.Is(Token::kBlockEnd) || tokens_.Is(Token::kOutputEnd) || tokens_.IsSymbol(")");
+    if (ends) break;
+    if (auto s = Adopt(made.get(), conditions ? Conditional() : Or()); !s.ok()) return s;
+  }
+  return made;
+}
+
+ExpressionOr ExpressionParser::ParseFilterNames() {
+  ExpressionOr result = New(Expression::kLiteral);
+  *result = nullptr;  // what the first filter works on is the block's text
+  do {
+    result = Filter(*std::move(result));
+  } while (result.ok() && tokens_.TakeSymbol("|"));
+  return result;
 }
 
 ExpressionOr ExpressionParser::Conditional() {
   if (depth_ >= kMaxNesting) return TooDeep();
   ++depth_;
-  ExpressionOr left = ParseOr();
+  ExpressionOr left = Or();
   while (left.ok() && tokens_.TakeName("if")) {
     auto made = New(Expression::kConditional);
     if (auto s = Adopt(made.get(), std::move(left)); !s.ok()) return s;
-    if (auto s = Adopt(made.get(), ParseOr()); !s.ok()) return s;
+    if (auto s = Adopt(made.get(), Or()); !s.ok()) return s;
     if (tokens_.TakeName("else")) {
       if (auto s = Adopt(made.get(), Conditional()); !s.ok()) return s;
     }
@@ -55,7 +72,7 @@ ExpressionOr ExpressionParser::Conditional() {
   return left;
 }
 
-ExpressionOr ExpressionParser::ParseOr() {
+ExpressionOr ExpressionParser::Or() {
   ExpressionOr left = And();
   while (left.ok() && tokens_.TakeName("or")) {
     auto made = New(Expression::kOr);
@@ -148,18 +165,22 @@ ExpressionOr ExpressionParser::Product() {
 }
 
 ExpressionOr ExpressionParser::Power() {
-  ExpressionOr base = Unary(true);
-  if (base.ok() && tokens_.IsSymbol("**")) return Unsupported(tokens_.line(), "**");
-  return base;
+  ExpressionOr left = Unary(true);
+  while (left.ok() && tokens_.TakeSymbol("**")) {
+    auto made = New(Expression::kBinary, "**");
+    if (auto s = Adopt(made.get(), std::move(left)); !s.ok()) return s;
+    if (auto s = Adopt(made.get(), Unary(true)); !s.ok()) return s;
+    left = std::move(made);
+  }
+  return left;
 }
 
 ExpressionOr ExpressionParser::Unary(bool with_filters) {
   ExpressionOr operand = absl::UnknownError("");
   if (tokens_.IsSymbol("-") || tokens_.IsSymbol("+")) {
-    if (tokens_.IsSymbol("+")) return Unsupported(tokens_.line(), "unary +");
     if (depth_ >= kMaxNesting) return TooDeep();
     ++depth_;
-    auto made = New(Expression::kNegate);
+    auto made = New(tokens_.IsSymbol("-") ? Expression::kNegate : Expression::kPositive);
     tokens_.Take();
     if (auto s = Adopt(made.get(), Unary(false)); !s.ok()) return s;
     --depth_;
@@ -172,6 +193,13 @@ ExpressionOr ExpressionParser::Unary(bool with_filters) {
   return operand;
 }
 
+ExpressionOr ExpressionParser::Number() {
+  auto made = New(Expression::kLiteral);
+  const Token token = tokens_.Take();
+  made->value = token.kind == Token::kReal ? Value(token.real) : Value(token.integer);
+  return made;
+}
+
 ExpressionOr ExpressionParser::Primary() {
   if (tokens_.Is(Token::kString)) {
     auto made = New(Expression::kLiteral);
@@ -180,11 +208,7 @@ ExpressionOr ExpressionParser::Primary() {
     made->value = Value(std::move(text));
     return made;
   }
-  if (tokens_.Is(Token::kInteger)) {
-    auto made = New(Expression::kLiteral);
-    made->value = Value(tokens_.Take().integer);
-    return made;
-  }
+  if (tokens_.Is(Token::kInteger) || tokens_.Is(Token::kReal)) return Number();
   if (tokens_.Is(Token::kName)) {
     const std::string name = tokens_.Peek().text;
     auto made = New(Expression::kLiteral);
@@ -199,11 +223,12 @@ ExpressionOr ExpressionParser::Primary() {
     return made;
   }
   if (tokens_.IsSymbol("[")) return ListLiteral();
-  if (tokens_.IsSymbol("{")) return Unsupported(tokens_.line(), "{...}");
+  if (tokens_.IsSymbol("{")) return DictLiteral();
   if (!tokens_.IsSymbol("(")) return tokens_.Unexpected("an expression");
+  auto empty = New(Expression::kTuple);
   tokens_.Take();
-  if (tokens_.IsSymbol(")")) return Unsupported(tokens_.line(), "a tuple");
-  ExpressionOr inner = Parse();
+  if (tokens_.TakeSymbol(")")) return empty;
+  ExpressionOr inner = ParseTuple();
   if (!inner.ok()) return inner;
   if (auto s = tokens_.ExpectSymbol(")"); !s.ok()) return s;
   return inner;
@@ -217,6 +242,19 @@ ExpressionOr ExpressionParser::ListLiteral() {
     if (!tokens_.TakeSymbol(",")) break;
   }
   if (auto s = tokens_.ExpectSymbol("]"); !s.ok()) return s;
+  return made;
+}
+
+ExpressionOr ExpressionParser::DictLiteral() {
+  auto made = New(Expression::kDict);
+  tokens_.Take();
+  while (!tokens_.IsSymbol("}")) {
+    if (auto s = Adopt(made.get(), Conditional()); !s.ok()) return s;
+    if (auto s = tokens_.ExpectSymbol(":"); !s.ok()) return s;
+    if (auto s = Adopt(made.get(), Conditional()); !s.ok()) return s;
+    if (!tokens_.TakeSymbol(",")) break;
+  }
+  if (auto s = tokens_.ExpectSymbol("}"); !s.ok()) return s;
   return made;
 }
 
@@ -251,26 +289,56 @@ ExpressionOr ExpressionParser::Item(std::unique_ptr<Expression> base) {
   auto made = New(Expression::kItem);
   tokens_.Take();
   if (auto s = Adopt(made.get(), std::move(base)); !s.ok()) return s;
-  if (tokens_.IsSymbol(":")) return Unsupported(tokens_.line(), "a slice");
+  if (tokens_.IsSymbol(":")) {
+    made->args.push_back(nullptr);
+    return Slice(std::move(made));
+  }
   if (auto s = Adopt(made.get(), Conditional()); !s.ok()) return s;
-  if (tokens_.IsSymbol(":")) return Unsupported(tokens_.line(), "a slice");
+  if (tokens_.IsSymbol(":")) return Slice(std::move(made));
   if (auto s = tokens_.ExpectSymbol("]"); !s.ok()) return s;
+  return made;
+}
+
+// At the first colon; what stands before it is the last argument of `made`.
+ExpressionOr ExpressionParser::Slice(std::unique_ptr<Expression> made) {
+  made->kind = Expression::kSlice;
+  for (int part = 0; part < 2; ++part) {
+    const bool is_there = tokens_.TakeSymbol(":");
+    if (!is_there || tokens_.IsSymbol("]") || tokens_.IsSymbol(":")) {
+      made->args.push_back(nullptr);
+      continue;
+    }
+    if (auto s = Adopt(made.get(), Conditional()); !s.ok()) return s;
+  }
+  if (auto s = tokens_.ExpectSymbol("]"); !s.ok()) return s;
+  return made;
+}
+
+// At a filter's name; `base` may be null.
+ExpressionOr ExpressionParser::Filter(std::unique_ptr<Expression> base) {
+  if (!tokens_.Is(Token::kName)) return tokens_.Unexpected("a filter's name behind '|'");
+  auto made = New(Expression::kFilter, tokens_.Peek().text);
+  tokens_.Take();
+  if (base == nullptr) {
+    made->args.push_back(nullptr);
+  } else if (auto s = Adopt(made.get(), std::move(base)); !s.ok()) {
+    return s;
+  }
+  if (tokens_.IsSymbol("(")) return Arguments(std::move(made));
   return made;
 }
 
 ExpressionOr ExpressionParser::Filters(std::unique_ptr<Expression> base) {
   ExpressionOr result = std::move(base);
   while (result.ok()) {
-    if (tokens_.IsSymbol("|")) {
-      tokens_.Take();
-      if (!tokens_.Is(Token::kName)) return tokens_.Unexpected("a filter's name behind '|'");
-      auto made = New(Expression::kFilter, tokens_.Peek().text);
-      tokens_.Take();
-      if (auto s = Adopt(made.get(), std::move(result)); !s.ok()) return s;
-      result = std::move(made);
-      if (tokens_.IsSymbol("(")) result = Arguments(*std::move(result));
+    if (tokens_.TakeSymbol("|")) {
+      result = Filter(*std::move(result));
     } else if (tokens_.IsName("is")) {
       result = Test(*std::move(result));
+    } else if (tokens_.IsSymbol("(")) {
+      auto call = New(Expression::kCall);
+      if (auto s = Adopt(call.get(), std::move(result)); !s.ok()) return s;
+      result = Arguments(std::move(call));
     } else {
       break;
     }
@@ -285,34 +353,55 @@ ExpressionOr ExpressionParser::Test(std::unique_ptr<Expression> base) {
   auto made = New(Expression::kTest, tokens_.Peek().text);
   tokens_.Take();
   if (auto s = Adopt(made.get(), std::move(base)); !s.ok()) return s;
-  if (auto s = CheckNoTestArgument(made->text); !s.ok()) return s;
+  if (tokens_.IsSymbol("(")) {
+    ExpressionOr call = Arguments(std::move(made));
+    if (!call.ok()) return call;
+    made = *std::move(call);
+  } else if (AtTestArgument()) {
+    // Jinja lets one argument stand without parentheses.
+    if (tokens_.IsName("is")) return Error(tokens_.line(), "tests can't be chained with 'is'");
+    ExpressionOr arg = Primary();
+    if (arg.ok()) arg = Postfix(*std::move(arg));
+    if (auto s = Adopt(made.get(), std::move(arg)); !s.ok()) return s;
+  }
   if (negation == nullptr) return made;
   if (auto s = Adopt(negation.get(), std::move(made)); !s.ok()) return s;
   return negation;
 }
 
-// Jinja lets the argument of a test stand without parentheses; so no other name may follow either.
-absl::Status ExpressionParser::CheckNoTestArgument(std::string_view test) const {
-  if (tokens_.IsName("is")) return Error(tokens_.line(), "tests can't be chained with 'is'");
+bool ExpressionParser::AtTestArgument() const {
   const bool operand = tokens_.Is(Token::kName) || tokens_.Is(Token::kString) ||
-                       tokens_.Is(Token::kInteger) || tokens_.IsSymbol("(") ||
+                       tokens_.Is(Token::kInteger) || tokens_.Is(Token::kReal) ||
                        tokens_.IsSymbol("[") || tokens_.IsSymbol("{");
-  if (!operand || tokens_.IsName("else") || tokens_.IsName("or") || tokens_.IsName("and")) {
-    return absl::OkStatus();
-  }
-  return Unsupported(tokens_.line(), absl::StrCat("is ", Absl(test), " with an argument"));
+  return operand && !tokens_.IsName("else") && !tokens_.IsName("or") && !tokens_.IsName("and");
 }
 
 ExpressionOr ExpressionParser::Arguments(std::unique_ptr<Expression> call) {
+  if (depth_ >= kMaxNesting) return TooDeep();
+  ++depth_;
   tokens_.Take();
   while (!tokens_.IsSymbol(")")) {
     const Token& next = tokens_.Peek(1);
-    if (tokens_.Is(Token::kName) && next.kind == Token::kSymbol && next.text == "=") {
-      return Unsupported(tokens_.line(), tokens_.Peek().text + "=");
+    if (tokens_.IsSymbol("*") || tokens_.IsSymbol("**")) {
+      return Unsupported(tokens_.line(), tokens_.Peek().text + "arguments");
     }
-    if (auto s = Adopt(call.get(), Conditional()); !s.ok()) return s;
+    if (tokens_.Is(Token::kName) && next.kind == Token::kSymbol && next.text == "=") {
+      const std::string name = tokens_.Take().text;
+      tokens_.Take();
+      ExpressionOr value = Conditional();
+      if (!value.ok()) return value;
+      call->height = std::max(call->height, (*value)->height + 1);
+      if (call->height > kMaxNesting) return TooDeep();
+      call->keywords.emplace_back(name, *std::move(value));
+    } else {
+      if (!call->keywords.empty()) {
+        return Error(tokens_.line(), "an argument without a name behind one with a name");
+      }
+      if (auto s = Adopt(call.get(), Conditional()); !s.ok()) return s;
+    }
     if (!tokens_.TakeSymbol(",")) break;
   }
+  --depth_;
   if (auto s = tokens_.ExpectSymbol(")"); !s.ok()) return s;
   return call;
 }

@@ -19,14 +19,19 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream* tokens) : tokens_(*tokens) {}
 
-  // One expression. A tuple without parentheses is refused.
-  ExpressionOr Parse();
+  // One expression.
+  ExpressionOr Parse() { return Conditional(); }
 
-  // The same without `x if c else y`, as behind `if` and `for ... in`.
-  ExpressionOr ParseOr();
+  // One expression or several with commas between, which are a tuple. `conditions`: whether
+  // `x if c else y` may stand there; behind `if` and `for ... in` it may not.
+  ExpressionOr ParseTuple(bool conditions = true);
+
+  // `name(...) | name ...`, as in {% filter %} and behind {% set x %}.
+  ExpressionOr ParseFilterNames();
 
  private:
   ExpressionOr Conditional();
+  ExpressionOr Or();
   ExpressionOr And();
   ExpressionOr Not();
   ExpressionOr Compare();
@@ -36,13 +41,17 @@ class ExpressionParser {
   ExpressionOr Power();
   ExpressionOr Unary(bool with_filters);
   ExpressionOr Primary();
+  ExpressionOr Number();
   ExpressionOr ListLiteral();
+  ExpressionOr DictLiteral();
   ExpressionOr Postfix(std::unique_ptr<Expression> base);
   ExpressionOr Filters(std::unique_ptr<Expression> base);
   ExpressionOr Attribute(std::unique_ptr<Expression> base);
   ExpressionOr Item(std::unique_ptr<Expression> base);
+  ExpressionOr Slice(std::unique_ptr<Expression> made);
+  ExpressionOr Filter(std::unique_ptr<Expression> base);
   ExpressionOr Test(std::unique_ptr<Expression> base);
-  absl::Status CheckNoTestArgument(std::string_view test) const;
+  bool AtTestArgument() const;
   // Appends the arguments in parentheses to `call`.
   ExpressionOr Arguments(std::unique_ptr<Expression> call);
 

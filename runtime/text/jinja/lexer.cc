@@ -1,6 +1,8 @@
 #include "runtime/text/jinja/lexer.h"
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "runtime/text/jinja/errors.h"
@@ -53,7 +55,7 @@ class Lexer {
     at_ += count;
   }
   void Add(Token::Kind kind, std::string_view text = {}) {
-    tokens_.push_back({kind, std::string(text), 0, line_});
+    tokens_.push_back({kind, std::string(text), 0, 0, line_});
   }
 
   absl::Status Text();
@@ -197,24 +199,38 @@ absl::Status Lexer::Element() {
   return absl::OkStatus();
 }
 
+// 12, 1.5, 1e-3, 1.5e3.
 absl::Status Lexer::Number() {
-  size_t length = 0;
-  int64_t value = 0;
-  while (IsDigit(Peek(length))) {
-    if (__builtin_mul_overflow(value, 10, &value) ||
-        __builtin_add_overflow(value, Peek(length) - '0', &value)) {
-      return Error(line_, "an integer is larger than 2^63-1");
-    }
-    ++length;
+  const auto digits = [this](size_t from) {
+    size_t end = from;
+    while (IsDigit(Peek(end))) ++end;
+    return end;
+  };
+  size_t length = digits(0);
+  bool real = false;
+  if (Peek(length) == '.' && IsDigit(Peek(length + 1))) {
+    length = digits(length + 1);
+    real = true;
   }
-  const bool fraction = Peek(length) == '.' && IsDigit(Peek(length + 1));
-  if (fraction || IsNameStart(Peek(length))) {
+  if (Peek(length) == 'e' || Peek(length) == 'E') {
+    const size_t sign = Peek(length + 1) == '-' || Peek(length + 1) == '+' ? 1 : 0;
+    if (IsDigit(Peek(length + 1 + sign))) {
+      length = digits(length + 1 + sign);
+      real = true;
+    }
+  }
+  if (IsNameStart(Peek(length))) {
     size_t end = length;
     while (IsNameStart(Peek(end)) || IsDigit(Peek(end)) || Peek(end) == '.') ++end;
-    return Unsupported(line_, source_.substr(at_, end));  // floats, 0x1F, 1_000
+    return Unsupported(line_, source_.substr(at_, end));  // 0x1F, 1_000
   }
-  Add(Token::kInteger);
-  tokens_.back().integer = value;
+  const std::string_view text = source_.substr(at_, length);
+  Add(real ? Token::kReal : Token::kInteger);
+  Token& token = tokens_.back();
+  const char* const end = text.data() + text.size();
+  const auto result = real ? std::from_chars(text.data(), end, token.real)
+                           : std::from_chars(text.data(), end, token.integer);
+  if (result.ec != std::errc()) return Error(line_, "a number is too large");
   Advance(length);
   return absl::OkStatus();
 }

@@ -20,12 +20,14 @@ struct Token {
     kName,         // identifier or keyword; `text`
     kString,       // `text`, escapes resolved
     kInteger,      // `integer`
+    kReal,         // `real`
     kSymbol,       // operator or bracket; `text`
     kEnd,          // of the template
   };
   Kind kind;
   std::string text;
   int64_t integer = 0;
+  double real = 0;
   int line = 1;
 };
 

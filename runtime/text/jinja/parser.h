@@ -15,9 +15,10 @@ inline constexpr int kMaxNesting = 100;
 // statements and forms of expressions that are not supported, by name; ResourceExhausted for
 // nesting deeper than kMaxNesting.
 //
-// Statements: if/elif/else, for/else, set. Expressions: Jinja's operators with their precedence,
-// strings, integers, lists, attributes, items, calls, filters, tests. Which filters, tests and
-// functions exist is the evaluator's matter.
+// Statements: if, for (with a condition, else, break, continue), set (also of several names, of a
+// namespace's attribute, and as a block), macro, call, filter, with, generation. Expressions: all
+// of Jinja's but *args and **kwargs. Which filters, tests and functions exist is the evaluator's
+// matter.
 absl::StatusOr<Block> Parse(std::string_view source);
 
 }  // namespace isobit::jinja

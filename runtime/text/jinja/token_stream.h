@@ -63,7 +63,8 @@ class TokenStream {
       case Token::kOutputEnd:
         return "}}";
       case Token::kInteger:
-        return "an integer";
+      case Token::kReal:
+        return "a number";
       case Token::kString:
         return "a string";
       case Token::kEnd:

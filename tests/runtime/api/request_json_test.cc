@@ -192,8 +192,36 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"messages", R"("messages": [{"role": 1, "content": "x"}])", "messages[0].role"},
         BadField{"messages", R"("messages": [{"role": "u", "content": null}])",
                  "messages[0].content must be a string"},
-        BadField{"messages", R"("messages": [{"role": "u", "content": "x", "name": "y"}])",
-                 "unknown field \"name\" in messages[0]"}));
+        BadField{"messages", R"("messages": [{"role": "u", "content": "x", "nme": "y"}])",
+                 "unknown field \"nme\" in messages[0]"},
+        BadField{"tools", R"("messages": [{"role": "u", "content": "x"}], "tools": {})",
+                 "tools must be an array of objects"},
+        BadField{"tools", R"("messages": [{"role": "u", "content": "x"}], "tools": [1])",
+                 "tools must be an array of objects"},
+        BadField{"tools", R"("prompt": "x", "tools": [])", "tools must come with messages"},
+        BadField{"chat_template_kwargs",
+                 R"("messages": [{"role": "u", "content": "x"}], "chat_template_kwargs": [])",
+                 "chat_template_kwargs must be an object"}));
+
+// What only the chat template reads is kept as JSON, its members in their order.
+TEST(ParseRequest, ToolsAndMoreReachTheTemplate) {
+  const std::string line =
+      R"({"id":"t","messages":[{"role":"user","content":[{"type":"text","text":"é"}]},)"
+      R"({"role":"assistant","content":null,"tool_calls":[{"z":1,"a":{"y":2.5,"b":[]}}]},)"
+      R"({"role":"tool","content":"7","tool_call_id":"c"}],"tools":[{"type":"function","a":1}],)"
+      R"("chat_template_kwargs":{"enable_thinking":false})";
+  const Request request = Parse(line + "}");
+  const auto& messages = std::get<std::vector<ChatMessage>>(request.prompt);
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[0].fields, R"({"content":[{"type":"text","text":"é"}]})");
+  EXPECT_EQ(messages[1].fields,
+            R"({"content":null,"tool_calls":[{"z":1,"a":{"y":2.5,"b":[]}}]})");
+  EXPECT_EQ(messages[2].content, "7");
+  EXPECT_EQ(messages[2].fields, R"({"tool_call_id":"c"})");
+  EXPECT_EQ(request.tools, R"([{"type":"function","a":1}])");
+  EXPECT_EQ(request.chat_template_kwargs, R"({"enable_thinking":false})");
+  EXPECT_TRUE(RequestToJson(request).starts_with(line)) << RequestToJson(request);
+}
 
 TEST(ParseRequest, IdIsRequiredAndText) {
   EXPECT_EQ(ErrorOf(R"({"prompt": "x"})"), "id is missing");

@@ -99,7 +99,7 @@ TEST(StrictJson, BoundsDepth) {
            std::string(static_cast<size_t>(depth), ']');
   };
   EXPECT_EQ(ErrorOf(nested(kMaxJsonDepth)), "");
-  EXPECT_THAT(ErrorOf(nested(kMaxJsonDepth + 1)), HasSubstr("nested deeper than 16"));
+  EXPECT_THAT(ErrorOf(nested(kMaxJsonDepth + 1)), HasSubstr("nested deeper than 64"));
 }
 
 TEST(StrictJson, ABombOfBracketsIsAnError) {

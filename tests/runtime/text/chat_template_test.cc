@@ -1,6 +1,10 @@
 #include "runtime/text/chat_template.h"
 
+#include <cstdlib>
+#include <ctime>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,10 +69,10 @@ TEST(ChatTemplateTest, VariablesAreThoseOfHuggingFace) {
 }
 
 TEST(ChatTemplateTest, ErrorsReachTheCaller) {
-  const auto macro = ChatTemplate::Parse("{% macro x() %}");
-  EXPECT_EQ(macro.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(macro.status().message()),
-              HasSubstr("chat template uses 'macro', which is not supported"));
+  const auto include = ChatTemplate::Parse("{% include 'x' %}");
+  EXPECT_EQ(include.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(include.status().message()),
+              HasSubstr("chat template uses 'include', which is not supported"));
   const std::vector<ChatMessage> messages = {{"robot", "hi"}};
   const auto raised = ApplyChatTemplate(
       "{% if messages[0].role != 'user' %}{{ raise_exception('Unknown role: ' + messages[0].role) "
@@ -77,6 +81,100 @@ TEST(ChatTemplateTest, ErrorsReachTheCaller) {
       messages, {});
   EXPECT_EQ(raised.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(raised.status().message()), HasSubstr("Unknown role: robot"));
+}
+
+TEST(ChatTemplateTest, JsonOfTheCallerReachesTheTemplate) {
+  const std::vector<ChatMessage> messages = {
+      {"assistant", "text", R"({"tool_calls": [{"x": 1.50}], "content": null})"}};
+  ChatTemplateOptions options;
+  options.tools = R"([{"name": "f"}])";
+  options.kwargs = R"({"enable_thinking": false, "bos_token": "<b>"})";
+  options.bos_token = "<s>";
+  options.now.emplace().tm_year = 126;
+  options.now->tm_mon = 10;
+  options.now->tm_mday = 30;
+  const auto text = ApplyChatTemplate(
+      "{{ messages|tojson }} {{ tools[0].name }} {{ enable_thinking }} {{ bos_token }} "
+      "{{ strftime_now('%d %b %Y') }}",
+      messages, options);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text,
+            R"([{"role": "assistant", "content": null, "tool_calls": [{"x": 1.5}]}] f False )"
+            "<b> 30 Nov 2026");
+  options.now.reset();
+  EXPECT_EQ(ApplyChatTemplate("{{ strftime_now('%Y')|length }}", messages, options).value(), "4");
+
+  const auto expect = [&](const ChatMessage& message, const ChatTemplateOptions& given,
+                          const char* part) {
+    const auto got = ApplyChatTemplate("x", std::vector<ChatMessage>{message}, given);
+    EXPECT_EQ(got.status().code(), absl::StatusCode::kInvalidArgument) << part;
+    EXPECT_THAT(std::string(got.status().message()), HasSubstr(part));
+  };
+  expect({"user", "", "{"}, {}, "a message's fields: not valid JSON");
+  expect({"user", "", "[]"}, {}, "a message's fields is no JSON object");
+  expect({"user", "", "{\"a\":" + std::string(1000, '[')}, {}, "nested deeper than 64");
+  expect({"user", "", "{\"a\":18446744073709551615}"}, {}, "larger than 2^63-1");
+  expect({"user", ""}, {.tools = "{}"}, "tools is no JSON list");
+  expect({"user", ""}, {.kwargs = "{\"messages\":[]}"},
+         "chat_template_kwargs can't set 'messages'");
+}
+
+// golden/text/make_chat_templates.py: every template of llama.cpp's collection on conversations
+// with tools, thought and parts.
+TEST(ChatTemplateTest, PublishedTemplatesRenderAsInHuggingFace) {
+  std::ifstream in(ISOBIT_SOURCE_DIR "/golden/text/chat_templates.json");
+  const auto golden = nlohmann::ordered_json::parse(in);
+  const char* folder = std::getenv("ISOBIT_TEST_VOCAB_DIR");
+  const std::string base = folder != nullptr ? folder : ISOBIT_SOURCE_DIR "/build/vocab";
+  std::map<std::string, int> kinds;
+  ASSERT_EQ(golden.at("results").size(), 70u);
+  for (const auto& [name, results] : golden.at("results").items()) {
+    std::ifstream file(base + "/templates/" + name, std::ios::binary);
+    ASSERT_TRUE(file.good()) << name << ": run the set-up script, or set ISOBIT_TEST_VOCAB_DIR";
+    const std::string source{std::istreambuf_iterator<char>(file), {}};
+    for (const auto& [title, wanted] : results.items()) {
+      const auto& conversation = golden.at("conversations").at(title);
+      std::vector<ChatMessage> messages;
+      for (const auto& given : conversation.at("messages")) {
+        ChatMessage& message = messages.emplace_back();
+        message.role = given.at("role").get<std::string>();
+        auto fields = given;
+        fields.erase("role");
+        message.fields = fields.dump();
+      }
+      ChatTemplateOptions options;
+      options.add_generation_prompt = conversation.value("add_generation_prompt", true);
+      options.bos_token = "<s>";
+      options.eos_token = "</s>";
+      if (conversation.contains("tools")) options.tools = conversation.at("tools").dump();
+      if (conversation.contains("kwargs")) options.kwargs = conversation.at("kwargs").dump();
+      std::tm now = {};
+      now.tm_year = 126, now.tm_mon = 10, now.tm_mday = 30, now.tm_wday = 1, now.tm_yday = 333;
+      now.tm_hour = 12, now.tm_min = 34, now.tm_sec = 56;
+      options.now = now;
+      const auto got = ApplyChatTemplate(source, messages, options);
+      const std::string where = name + ", " + title;
+      if (wanted.contains("text")) {
+        ++kinds["text"];
+        EXPECT_TRUE(got.ok()) << where << ": " << got.status();
+        if (got.ok()) {
+          EXPECT_EQ(*got, wanted.at("text").get<std::string>()) << where;
+        }
+      } else if (wanted.contains("raised")) {
+        ++kinds["raised"];
+        EXPECT_EQ(got.status(), absl::InvalidArgumentError("chat template: " +
+                                                           wanted.at("raised").get<std::string>()))
+            << where;
+      } else {
+        ++kinds["error"];
+        EXPECT_FALSE(got.ok()) << where << " gave " << got.value_or("") << "\nwanted " << wanted;
+        EXPECT_NE(got.status().code(), absl::StatusCode::kUnimplemented) << where << got.status();
+      }
+    }
+  }
+  EXPECT_EQ(kinds["text"], 917);
+  EXPECT_EQ(kinds["raised"], 42);
+  EXPECT_EQ(kinds["error"], 161);
 }
 
 TEST(ChatTemplateTest, MovesAndAppliesAgain) {
