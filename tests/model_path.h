@@ -14,6 +14,14 @@ inline std::string TestModelPath() {
   return ISOBIT_SOURCE_DIR "/build/models/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
+// Where vocabularies and chat templates of llama.cpp lie: $ISOBIT_TEST_VOCAB_DIR, or where the
+// set-up script puts them.
+inline std::string TestVocabularyFolder() {
+  const char* path = std::getenv("ISOBIT_TEST_VOCAB_DIR");
+  if (path != nullptr && *path != '\0') return path;
+  return ISOBIT_SOURCE_DIR "/build/vocab";
+}
+
 }  // namespace isobit
 
 #endif  // ISOBIT_TESTS_MODEL_PATH_H_

@@ -8,15 +8,8 @@
 namespace isobit {
 namespace {
 
-// The beginning of the character that ends in front of `end`, which is not 0.
-size_t LastPoint(std::string_view text, size_t end) {
-  size_t begin = end - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-  return begin;
-}
-
 bool WordBefore(std::string_view text, size_t at) {
-  return at > 0 && IsWordChar(StepUtf8(text.substr(LastPoint(text, at))).point);
+  return at > 0 && IsWordChar(StepUtf8(text.substr(LastUtf8(text.substr(0, at)))).point);
 }
 
 bool WordBehind(std::string_view text, size_t at) {
@@ -29,7 +22,8 @@ bool IsWhite(std::string_view text, size_t at) {
 
 // The beginning of the white space that ends at `end`, not below `least`.
 size_t WhiteBefore(std::string_view text, size_t end, size_t least) {
-  while (end > least && IsWhite(text, LastPoint(text, end))) end = LastPoint(text, end);
+  while (end > least && IsWhite(text, LastUtf8(text.substr(0, end))))
+    end = LastUtf8(text.substr(0, end));
   return end;
 }
 

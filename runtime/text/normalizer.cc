@@ -30,12 +30,7 @@ std::string Replaced(std::string_view text, std::string_view what, std::string_v
 
 absl::StatusOr<std::string> ReplacedByPattern(std::string_view text, const SplitPattern& pattern,
                                               std::string_view with) {
-  std::vector<ClassedChar> chars;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = StepUtf8(text.substr(at));
-    chars.push_back({step.point, ClassOf(step.point)});
-    at += step.length;
-  }
+  const std::vector<ClassedChar> chars = Classify(text);
   std::string out;
   SplitPattern::Budget budget{1000 * (static_cast<int64_t>(chars.size()) + 64)};
   for (size_t at = 0; at < chars.size();) {
@@ -76,8 +71,7 @@ std::string Stripped(std::string_view text, bool left, bool right) {
     text.remove_prefix(StepUtf8(text).length);
   }
   while (right && !text.empty()) {
-    size_t begin = text.size() - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const size_t begin = LastUtf8(text);
     if (!IsWhite(StepUtf8(text.substr(begin)).point)) break;
     text.remove_suffix(text.size() - begin);
   }

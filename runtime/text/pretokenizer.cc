@@ -199,13 +199,7 @@ std::string PreTokenizer::NameAmong(bool normalizes, bool ignores_merges) const 
 
 absl::Status PreTokenizer::Split(std::string_view text, std::vector<Piece>* words) const {
   if (text.empty()) return absl::OkStatus();
-  std::vector<ClassedChar> chars;
-  chars.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = StepUtf8(text.substr(at));
-    chars.push_back({step.point, ClassOf(step.point)});
-    at += step.length;
-  }
+  std::vector<ClassedChar> chars = Classify(text);
   std::vector<Piece> pieces = {{0, chars.size()}}, finer;
   std::vector<Part> parts;
   bool in_bytes = false;

@@ -2,7 +2,20 @@
 
 #include <algorithm>
 
+#include "runtime/text/utf8.h"
+
 namespace isobit {
+
+std::vector<ClassedChar> Classify(std::string_view text) {
+  std::vector<ClassedChar> chars;
+  chars.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = StepUtf8(text.substr(at));
+    chars.push_back({step.point, ClassOf(step.point)});
+    at += step.length;
+  }
+  return chars;
+}
 
 bool SplitPattern::Set::Has(const ClassedChar& c) const {
   if (c.point < 128) return ascii[c.point];

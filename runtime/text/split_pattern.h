@@ -22,6 +22,9 @@ struct ClassedChar {
   CharClass kind;
 };
 
+// The characters of `text`, which is valid UTF-8.
+std::vector<ClassedChar> Classify(std::string_view text);
+
 // The regular expressions by which tokenizers split text: characters, classes ([...], \p{L}, \s,
 // \d, \w and their complements), ? * + {m,n} on them (greedy or possessive), alternatives, groups
 // that are optional, (?i:...), look-ahead, and `$` (before a line feed or at the end). Matching is

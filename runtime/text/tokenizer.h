@@ -33,6 +33,9 @@ enum class TokenKind : uint8_t {
   kByte = 6,         // of an alphabet of bytes: as kNormal; of characters: "<0x41>", one byte
 };
 
+// What SentencePiece writes for a space: U+2581.
+inline constexpr std::string_view kSpaceMarker = "\xE2\x96\x81";
+
 struct TokenMerge {
   std::string_view left, right;
 };

@@ -352,12 +352,12 @@ int32_t TokenizerBuilder::FindOrAddCharacter(std::string_view text) {
 }
 
 bool TokenizerBuilder::NoTokenCrossesMarker() const {
-  const std::string_view marker = "\xE2\x96\x81";
   for (size_t id = 0; id < tables_.tokens.size(); ++id) {
     if (!IsMade(id)) continue;
     std::string_view text = tables_.tokens[id];
-    while (text.substr(0, marker.size()) == marker) text.remove_prefix(marker.size());
-    if (text.find(marker) != text.npos) return false;
+    while (text.substr(0, kSpaceMarker.size()) == kSpaceMarker)
+      text.remove_prefix(kSpaceMarker.size());
+    if (text.find(kSpaceMarker) != text.npos) return false;
   }
   return true;
 }

@@ -8,8 +8,6 @@
 namespace isobit {
 namespace {
 
-constexpr std::string_view kMarker = "\xE2\x96\x81";  // U+2581, SentencePiece's space
-
 // Words that a text repeats are merged once. Longer words hardly repeat; short texts have few.
 constexpr size_t kCachedWordBytes = 48;
 constexpr size_t kCachedTextBytes = 1024;
@@ -94,8 +92,8 @@ void Tokenizer::Impl::SplitAtMarker(std::string_view text, Words* out) const {
   for (size_t begin = 0; begin < text.size();) {
     // A run of markers belongs to what follows it.
     size_t end = begin;
-    while (text.substr(end, kMarker.size()) == kMarker) end += kMarker.size();
-    end = std::min(text.find(kMarker, end), text.size());
+    while (text.substr(end, kSpaceMarker.size()) == kSpaceMarker) end += kSpaceMarker.size();
+    end = std::min(text.find(kSpaceMarker, end), text.size());
     out->emplace_back(begin, end);
     begin = end;
   }

@@ -10,8 +10,6 @@ namespace isobit {
 namespace {
 
 constexpr char kPrefix[] = "tokenizer.ggml.";
-constexpr std::string_view kSpaceMarker = "\xE2\x96\x81";  // U+2581
-
 // Reads an optional key of the tokenizer into `out`, which keeps its value if there is none.
 template <typename T, typename Out>
 absl::Status ReadIfThere(const GgufFile& file, std::string_view name, Out* out) {

@@ -11,8 +11,6 @@ namespace {
 
 using Behavior = PreTokenizer::Behavior;
 
-constexpr std::string_view kSpaceMarker = "\xE2\x96\x81";  // U+2581
-
 // \w+|[^\w\s]+ with Hugging Face's \w in full; see IsWordChar.
 std::string WordsAndSigns() {
   const absl::string_view word =

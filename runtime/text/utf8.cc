@@ -48,6 +48,12 @@ size_t ValidUtf8Prefix(std::string_view bytes) {
   return at;
 }
 
+size_t LastUtf8(std::string_view text) {
+  size_t begin = text.size() - 1;
+  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  return begin;
+}
+
 void AppendUtf8(char32_t point, std::string* out) {
   const auto put = [out](char32_t byte) { out->push_back(static_cast<char>(byte)); };
   const auto tail = [&](int shift) { put(0x80 | (point >> shift & 0x3F)); };

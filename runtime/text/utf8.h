@@ -28,6 +28,9 @@ Utf8Step StepUtf8(std::string_view bytes);
 // Offset of the first byte that is not part of a whole valid character; the size if all is well.
 size_t ValidUtf8Prefix(std::string_view bytes);
 
+// Offset of the last character of `text`, which is valid and not empty.
+size_t LastUtf8(std::string_view text);
+
 void AppendUtf8(char32_t point, std::string* out);
 
 // Bytes that AppendUtf8 writes for `point`.

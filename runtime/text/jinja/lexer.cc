@@ -275,8 +275,7 @@ std::string_view StripLeft(std::string_view text) {
 
 std::string_view StripRight(std::string_view text) {
   while (!text.empty()) {
-    size_t begin = text.size() - 1;
-    while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+    const size_t begin = LastUtf8(text);
     if (!IsPythonSpace(StepUtf8(text.substr(begin)).point)) break;
     text.remove_suffix(text.size() - begin);
   }

@@ -50,12 +50,6 @@ bool Holds(std::string_view chars, std::string_view character) {
   return chars.find(character) != chars.npos;
 }
 
-size_t LastPoint(std::string_view text) {
-  size_t begin = text.size() - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-  return begin;
-}
-
 }  // namespace
 
 std::string ToLower(std::string_view text) { return Cased(text, Case::kLower); }
@@ -118,7 +112,7 @@ std::string_view Strip(std::string_view text, const std::string* chars, bool lef
     text.remove_prefix(length);
   }
   while (right && !text.empty()) {
-    const size_t begin = LastPoint(text);
+    const size_t begin = LastUtf8(text);
     if (!goes(text.substr(begin))) break;
     text.remove_suffix(text.size() - begin);
   }
@@ -132,7 +126,7 @@ std::vector<std::string> SplitWhite(std::string_view text, int64_t most, bool fr
     while (!text.empty()) {
       size_t begin = text.size();
       while (begin > 0) {
-        const size_t last = LastPoint(text.substr(0, begin));
+        const size_t last = LastUtf8(text.substr(0, begin));
         if (IsPythonSpace(StepUtf8(text.substr(last)).point)) break;
         begin = last;
       }

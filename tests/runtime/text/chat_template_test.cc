@@ -1,6 +1,5 @@
 #include "runtime/text/chat_template.h"
 
-#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -124,12 +123,10 @@ TEST(ChatTemplateTest, JsonOfTheCallerReachesTheTemplate) {
 TEST(ChatTemplateTest, PublishedTemplatesRenderAsInHuggingFace) {
   std::ifstream in(ISOBIT_SOURCE_DIR "/golden/text/chat_templates.json");
   const auto golden = nlohmann::ordered_json::parse(in);
-  const char* folder = std::getenv("ISOBIT_TEST_VOCAB_DIR");
-  const std::string base = folder != nullptr ? folder : ISOBIT_SOURCE_DIR "/build/vocab";
   std::map<std::string, int> kinds;
   ASSERT_EQ(golden.at("results").size(), 70u);
   for (const auto& [name, results] : golden.at("results").items()) {
-    std::ifstream file(base + "/templates/" + name, std::ios::binary);
+    std::ifstream file(TestVocabularyFolder() + "/templates/" + name, std::ios::binary);
     ASSERT_TRUE(file.good()) << name << ": run the set-up script, or set ISOBIT_TEST_VOCAB_DIR";
     const std::string source{std::istreambuf_iterator<char>(file), {}};
     for (const auto& [title, wanted] : results.items()) {

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "runtime/text/pretokenizer_names.h"
 #include "runtime/text/unicode_classes.h"
 #include "runtime/text/utf8.h"
 
@@ -22,7 +23,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr const char* kNames[] = {"default", "gpt-2", "llama-bpe", "qwen2", "smollm"};
+constexpr const char* kNames[] = {"default",     "gpt-2",          "llama-bpe", "qwen2",
+                                  "smollm",      "gpt-4o",         "tekken",    "qwen35",
+                                  "deepseek-v3", "deepseek-coder", "falcon"};
 
 std::vector<size_t> Lengths(const PreTokenizer& pre, std::string_view text) {
   std::vector<std::pair<size_t, size_t>> words;
@@ -72,7 +75,7 @@ class Expression {
     int error = 0;
     PCRE2_SIZE offset = 0;
     code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                              PCRE2_UTF | PCRE2_UCP, &error, &offset, nullptr));
+                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, nullptr));
     EXPECT_NE(code_, nullptr) << pattern << " at " << offset;
     match_.reset(pcre2_match_data_create(1, nullptr));
   }
@@ -101,18 +104,6 @@ class Expression {
   std::unique_ptr<pcre2_match_data, Free> match_;
 };
 
-std::vector<std::string> ExpressionsOf(std::string_view name) {
-  const std::string gpt2 =
-      R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-  const std::string head = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})";
-  const std::string tail = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  if (name == "gpt-2") return {gpt2};
-  if (name == "smollm") return {R"(\p{N})", gpt2};
-  if (name == "llama-bpe") return {head + "{1,3}" + tail};
-  if (name == "qwen2") return {head + tail};
-  return {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"};
-}
-
 // Texts over characters at which the expressions decide something, all older than Unicode 14.
 std::string RandomText(std::mt19937* rng) {
   static constexpr char32_t kPoints[] = {
@@ -132,12 +123,16 @@ std::string RandomText(std::mt19937* rng) {
 
 TEST(PreTokenizerTest, SplitsAsTheExpressionsSay) {
   std::mt19937 rng(3);
-  for (const char* name : kNames) {
+  ASSERT_GT(NamedPreTokenizers().size(), 40u);
+  for (const NamedPreTokenizer& entry : NamedPreTokenizers()) {
+    const std::string name(entry.name);
     const auto pre = PreTokenizer::ForName(name);
-    ASSERT_TRUE(pre.ok());
+    ASSERT_TRUE(pre.ok()) << pre.status();
     std::vector<Expression> expressions;
-    for (const std::string& pattern : ExpressionsOf(name)) expressions.emplace_back(pattern);
-    for (int i = 0; i < 20000; ++i) {
+    for (const std::string_view pattern : entry.patterns) {
+      expressions.emplace_back(std::string(pattern));
+    }
+    for (int i = 0; i < 3000; ++i) {
       const std::string text = RandomText(&rng);
       std::vector<std::string_view> pieces = {text};
       for (const Expression& expression : expressions) {
@@ -159,7 +154,9 @@ TEST(PreTokenizerTest, PropertiesOfEach) {
     ASSERT_TRUE(pre.ok());
     EXPECT_EQ(pre->name(), name);
     EXPECT_EQ(pre->normalizes(), std::string_view(name) == "qwen2");
-    EXPECT_EQ(pre->ignores_merges(), std::string_view(name) == "llama-bpe");
+    EXPECT_EQ(pre->ignores_merges(),
+              name == std::string_view("llama-bpe") || name == std::string_view("tekken"));
+    EXPECT_EQ(pre->NameAmong(pre->normalizes(), pre->ignores_merges()), name);
     EXPECT_TRUE(Lengths(*pre, "").empty());
   }
   const auto other = PreTokenizer::ForName("kimi-k2");

@@ -1,10 +1,11 @@
 // Token ids of 2000 texts against Hugging Face's, for four vocabularies.
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -87,9 +88,7 @@ TEST(ReferenceTest, SmolLm2) {
 
 // The vocabularies ggml-vocab-*.gguf of llama.cpp's models folder, which the set-up script fetches.
 std::string VocabularyPath(const std::string& name) {
-  const char* folder = std::getenv("ISOBIT_TEST_VOCAB_DIR");
-  const std::string base = folder != nullptr ? folder : ISOBIT_SOURCE_DIR "/build/vocab";
-  return base + "/ggml-vocab-" + name + ".gguf";
+  return TestVocabularyFolder() + "/ggml-vocab-" + name + ".gguf";
 }
 
 class VocabularyTest : public ::testing::TestWithParam<const char*> {};
@@ -137,6 +136,38 @@ TEST_P(PublishedVectorsTest, SameIds) {
   }
   EXPECT_GE(compared, 30u);
 }
+
+// Neither a megabyte nor one character without end takes more than its length's time.
+class LongTextTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LongTextTest, TakesLinearTime) {
+  const auto tokenizer = Load(VocabularyPath(GetParam()));
+  ASSERT_NE(tokenizer, nullptr);
+  std::mt19937 rng(1);
+  std::string mixed, letters, marks;
+  const std::vector<std::string> words = Texts();
+  while (mixed.size() < 1'000'000) mixed += words[rng() % words.size()];
+  for (int i = 0; i < 200'000; ++i) letters += static_cast<char>((i % 7 ? 'a' : 'A') + rng() % 26);
+  for (int i = 0; i < 50'000; ++i) marks += "\xCC\x81\xCC\xA7";
+  std::vector<std::string> texts = {mixed, letters, marks};
+  for (const char* unit :
+       {"a", "A", " ", "\n", "7", "'", "<", "\xE4\xB8\xAD", "\xE2\x96\x81", " \n"}) {
+    std::string text;
+    while (text.size() < 200'000) text += unit;
+    texts.push_back(text);
+  }
+  for (const std::string& text : texts) {
+    const std::clock_t begin = std::clock();
+    const auto ids = tokenizer->Encode(text);
+    const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+    ASSERT_TRUE(ids.ok()) << ids.status();
+    EXPECT_LT(seconds, 5) << text.substr(0, 8) << "... " << text.size();  // about 0.1 measured
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(LlamaCpp, LongTextTest,
+                         ::testing::Values("deepseek-coder", "deepseek-llm", "falcon", "gemma-4",
+                                           "llama-bpe", "llama-spm", "qwen2", "qwen35"));
 
 INSTANTIATE_TEST_SUITE_P(LlamaCpp, PublishedVectorsTest,
                          ::testing::Values("command-r", "deepseek-coder", "deepseek-llm", "falcon",
