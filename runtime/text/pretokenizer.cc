@@ -188,8 +188,8 @@ std::string PreTokenizer::NameAmong(bool normalizes, bool ignores_merges) const 
     for (size_t i = 0; same && i < steps.size(); ++i) same = plain(*steps[i], entry.patterns[i]);
     if (same) return std::string(entry.name);
   }
-  std::string described =
-      absl::StrCat("steps", normalizes ? ",nfc" : "", ignores_merges ? ",ignore_merges" : "");
+  std::string described = absl::StrCat(steps.empty() ? "none" : "steps", normalizes ? ",nfc" : "",
+                                       ignores_merges ? ",ignore_merges" : "");
   for (const auto& step : steps) {
     absl::StrAppend(&described, ",", static_cast<int>(step->behavior), step->inverted ? "!" : "",
                     step->source);

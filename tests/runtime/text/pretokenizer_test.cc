@@ -159,6 +159,10 @@ TEST(PreTokenizerTest, PropertiesOfEach) {
     EXPECT_EQ(pre->NameAmong(pre->normalizes(), pre->ignores_merges()), name);
     EXPECT_TRUE(Lengths(*pre, "").empty());
   }
+  PreTokenizer steps;
+  EXPECT_EQ(steps.NameAmong(false, false), "none");
+  ASSERT_TRUE(steps.AddPattern("[ab]", PreTokenizer::Behavior::kRemoved, true).ok());
+  EXPECT_EQ(steps.NameAmong(true, false), "steps,nfc,0![ab]");
   const auto other = PreTokenizer::ForName("kimi-k2");
   EXPECT_EQ(other.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(other.status().message()),
