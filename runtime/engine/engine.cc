@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/engine/engine_core.h"
+#include "runtime/engine/redrawer.h"
 #include "runtime/text/chat_template.h"
 
 namespace isobit {
@@ -92,8 +93,14 @@ class Engine::Impl {
       return s;
     absl::StatusOr<std::vector<int32_t>> prompt = Tokenize(request);
     if (!prompt.ok()) return prompt.status();
-    const auto tokens = static_cast<int64_t>(prompt->size());
-    if (absl::Status s = core_->CheckFits(tokens, request.sampling); !s.ok()) return s;
+    auto tokens = static_cast<int64_t>(prompt->size());
+    SamplingParams limits = request.sampling;
+    if (request.redraw) {
+      if (absl::Status s = ValidateRedraw(*request.redraw, model.config().vocab); !s.ok()) return s;
+      tokens += static_cast<int64_t>(request.redraw->output.size()) - 1;
+      limits.max_tokens = 0;
+    }
+    if (absl::Status s = core_->CheckFits(tokens, limits); !s.ok()) return s;
     PreparedRequest prepared;
     prepared.id = std::move(request.id);
     prepared.prompt = *std::move(prompt);
@@ -105,6 +112,7 @@ class Engine::Impl {
       prepared.seed = DrawSeed();
     }
     prepared.sampling = std::move(request.sampling);
+    prepared.redraw = std::move(request.redraw);
     return prepared;
   }
 
@@ -234,7 +242,10 @@ class Engine::Impl {
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(std::unique_ptr<Model> model,
                                                        const EngineOptions& options) {
-  absl::StatusOr<std::unique_ptr<EngineCore>> core = EngineCore::Create(std::move(model), options);
+  EngineOptions with_seed = options;
+  if (!with_seed.audit_seed) with_seed.audit_seed = DrawSeed();
+  absl::StatusOr<std::unique_ptr<EngineCore>> core =
+      EngineCore::Create(std::move(model), with_seed);
   if (!core.ok()) return core.status();
   return std::unique_ptr<Engine>(new Engine(std::make_unique<Impl>(*std::move(core))));
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,7 +33,14 @@ struct EngineOptions {
   bool enforce_eager = false;  // on a GPU: every step operation by operation, none from a recording
   std::optional<uint64_t> seed =
       std::nullopt;  // for requests that name none; none: each gets one from the system
+  // Share of the work that may go into computing random finished requests again, to compare them
+  // with what was delivered (auditor.h); in [0, 1], 0: none.
+  double audit_share = 0;
+  std::optional<uint64_t> audit_seed = std::nullopt;  // decides which; none: from the system
 };
+
+// A share that costs no more than 1% of throughput.
+inline constexpr double kDefaultAuditShare = 0.01;
 
 struct EngineStats {
   int64_t steps = 0;
@@ -46,6 +54,10 @@ struct EngineStats {
   int64_t kv_pages = 0;
   int64_t kv_pages_in_use = 0;
   int64_t kv_pages_cached = 0;  // free, but kept for their prefix
+  int64_t audits = 0;           // choices that were computed again and compared
+  int64_t audited_tokens = 0;   // their prompts and outputs
+  int64_t audit_differences = 0;
+  std::string first_audit_difference;  // empty: none
 };
 
 struct RequestCallbacks {
@@ -55,6 +67,8 @@ struct RequestCallbacks {
   // is sampled from, and of prompt rows if prompt_logprobs is on. May be empty; costs a copy.
   std::function<void(int choice, int64_t position, std::span<const float> logits)> on_logits =
       nullptr;
+  // Of requests with a redraw: what was drawn at an index of its output.
+  std::function<void(int64_t index, const SampledToken& token)> on_redrawn = nullptr;
 };
 
 using RequestHandle = uint64_t;

@@ -24,7 +24,9 @@ absl::Status InSlices(size_t count, size_t most, F&& body) {
 }  // namespace
 
 EngineCore::EngineCore(std::unique_ptr<Model> model, const EngineOptions& options)
-    : model_(std::move(model)), options_(options) {}
+    : model_(std::move(model)),
+      options_(options),
+      auditor_(options.audit_share, options.audit_seed.value_or(0)) {}
 
 EngineCore::~EngineCore() { FailAll(absl::CancelledError("the engine is shutting down")); }
 
@@ -44,6 +46,7 @@ void EngineCore::Add(PreparedRequest request) {
   active.completion.id = r.id;
   active.completion.prompt_token_ids = r.prompt;
   if (!IsGreedy(r.sampling)) active.completion.seed = r.seed;
+  if (r.redraw) return AddRedraw(active);
   if (r.sampling.prompt_logprobs) active.completion.prompt_logprobs.emplace(1);
   active.completion.choices.resize(static_cast<size_t>(r.sampling.n));
   active.unfinished = r.sampling.n;
@@ -51,10 +54,29 @@ void EngineCore::Add(PreparedRequest request) {
     active.sequences.push_back(
         std::make_unique<Sequence>(next_sequence_id_++, i, r.prompt, r.sampling, r.seed,
                                    options_.max_model_len, model_->tokenizer(), model_->digest()));
-    const Member member = {&active, active.sequences.back().get()};
-    members_[member.sequence->id] = member;
-    waiting_.push_back(member);
+    Wait({&active, active.sequences.back().get()});
   }
+}
+
+// A sequence of all tokens that are known, of which none is drawn.
+void EngineCore::AddRedraw(ActiveRequest& active) {
+  PreparedRequest& r = active.request;
+  active.redrawer =
+      std::make_unique<Redrawer>(r.prompt, r.sampling, r.seed, *std::move(r.redraw),
+                                 options_.max_model_len, model_->tokenizer(), model_->digest());
+  active.completion.choices.resize(1);
+  active.unfinished = 1;
+  SamplingParams nothing;
+  nothing.max_tokens = 0;
+  active.sequences.push_back(std::make_unique<Sequence>(
+      next_sequence_id_++, 0, active.redrawer->ComputedTokens(), nothing, r.seed,
+      options_.max_model_len, model_->tokenizer(), model_->digest()));
+  Wait({&active, active.sequences.back().get()});
+}
+
+void EngineCore::Wait(const Member& member) {
+  members_[member.sequence->id] = member;
+  waiting_.push_back(member);
 }
 
 void EngineCore::Cancel(RequestHandle handle) {
@@ -87,13 +109,19 @@ absl::Status EngineCore::RunStep() {
   forward_->Run(work.rows);
   absl::Status status = ScorePrompts(work.to_score);
   if (status.ok()) status = Sample(work.to_sample);
+  if (status.ok()) status = RedrawTokens(work.to_redraw);
   if (status.ok()) status = model_->backend().Synchronize();
   ++stats_.steps;
   if (!status.ok()) {
     FailAll(status);
     return status;
   }
+  for (const Member& member : work.redrawn) {
+    member.sequence->Finish(FinishReason::kLength);
+    Leave(member);
+  }
   EndRequests();
+  StartAudit();
   return absl::OkStatus();
 }
 
@@ -144,8 +172,10 @@ std::vector<SequenceState> EngineCore::WaitingStates() const {
   return states;
 }
 
-// At least one token is left to compute, and all prompt rows that still have to be scored.
+// At least one token is left to compute, and all prompt rows that still have to be scored. What is
+// checked is computed anew: the cache may be what is wrong.
 std::vector<int32_t> EngineCore::CachedPages(const Member& member) const {
+  if (member.request->redrawer) return {};
   const Sequence& sequence = *member.sequence;
   int64_t usable = sequence.size() - 1;
   if (ScoresPrompt(member)) usable = std::min(usable, member.request->scored);
@@ -154,7 +184,8 @@ std::vector<int32_t> EngineCore::CachedPages(const Member& member) const {
 
 // Choice 0 does it for all.
 bool EngineCore::ScoresPrompt(const Member& member) {
-  return member.sequence->choice == 0 && member.request->request.sampling.prompt_logprobs &&
+  return !member.request->redrawer && member.sequence->choice == 0 &&
+         member.request->request.sampling.prompt_logprobs &&
          member.request->scored + 1 < member.sequence->prompt_size();
 }
 
@@ -185,6 +216,7 @@ void EngineCore::Admit(std::span<const StepPlan::Item> items) {
     assert(sequence.computed == item.begin);
     stats_.cached_tokens += sequence.computed;
     if (!sequence.admitted_before) {
+      sequence.cached_tokens = sequence.computed;
       if (sequence.choice == 0) member.request->completion.cached_tokens = sequence.computed;
       sequence.admitted_before = true;
     }
@@ -208,7 +240,12 @@ EngineCore::StepWork EngineCore::Prepare(const StepPlan& plan) {
       if (scores && position >= member.request->scored && position + 1 < sequence.prompt_size()) {
         work.to_score.push_back(logit_row);
       }
-      if (position + 1 == sequence.size()) work.to_sample.push_back(logit_row);
+      if (const Redrawer* redrawer = member.request->redrawer.get()) {
+        if (redrawer->Wants(position)) work.to_redraw.push_back(logit_row);
+        if (position + 1 == sequence.size()) work.redrawn.push_back(member);
+      } else if (position + 1 == sequence.size()) {
+        work.to_sample.push_back(logit_row);
+      }
       rows.token_ids.push_back(sequence.tokens()[static_cast<size_t>(position)]);
       rows.position.push_back(static_cast<int32_t>(position));
       rows.sequence.push_back(index);
@@ -228,7 +265,7 @@ EngineCore::StepWork EngineCore::Prepare(const StepPlan& plan) {
     table.resize(static_cast<size_t>(rows.page_table_stride), 0);
     rows.page_table.insert(rows.page_table.end(), table.begin(), table.end());
     // Other sequences find them from the next plan on, when this step is issued before theirs.
-    PublishPages(sequence);
+    if (!members_.at(item.id).request->redrawer) PublishPages(sequence);
   }
   return work;
 }
@@ -289,6 +326,40 @@ absl::Status EngineCore::Sample(std::span<const LogitRow> rows) {
     std::vector<std::vector<TokenLogProb>> top;
     if (absl::Status s = sampler_->Sample(logits, params, edits, &sampled, &top); !s.ok()) return s;
     for (size_t i = 0; i < size; ++i) Deliver(slice[i].member, sampled[i], std::move(top[i]));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status EngineCore::RedrawTokens(std::span<const LogitRow> rows) {
+  return InSlices(rows.size(), static_cast<size_t>(logit_rows_), [&](size_t begin, size_t size) {
+    std::vector<int32_t> row_index;
+    std::vector<SamplingRow> params;
+    std::vector<LogitEdit> edits;
+    std::vector<const LogitRow*> drawn;
+    for (const LogitRow& r : rows.subspan(begin, size)) {
+      ActiveRequest& active = *r.member.request;
+      if (!active.failure.ok()) continue;
+      const absl::StatusOr<SamplingRow> row = active.redrawer->NextRow(r.position, &edits);
+      if (!row.ok()) {
+        active.failure = row.status();
+        ended_.push_back(active.request.handle);
+        continue;
+      }
+      row_index.push_back(r.row);
+      params.push_back(*row);
+      params.back().top_count = 0;
+      drawn.push_back(&r);
+    }
+    if (drawn.empty()) return absl::OkStatus();
+    const float* logits = forward_->Logits(row_index);
+    std::vector<SampledToken> sampled;
+    std::vector<std::vector<TokenLogProb>> top;
+    if (absl::Status s = sampler_->Sample(logits, params, edits, &sampled, &top); !s.ok()) return s;
+    for (size_t i = 0; i < drawn.size(); ++i) {
+      const ActiveRequest& active = *drawn[i]->member.request;
+      const auto& on_redrawn = active.request.callbacks.on_redrawn;
+      if (on_redrawn) on_redrawn(active.redrawer->IndexOf(drawn[i]->position), sampled[i]);
+    }
     return absl::OkStatus();
   });
 }
@@ -381,7 +452,49 @@ void EngineCore::EndRequest(ActiveRequest& active) {
   digest.Add("isobit choices");
   for (const Choice& choice : ended.completion.choices) digest.Add(choice.digest);
   ended.completion.digest = digest.Finish();
+  NoteForAudit(ended);
   ended.request.callbacks.on_done(std::move(ended.completion));
+}
+
+// ---- Audits
+
+void EngineCore::NoteForAudit(const ActiveRequest& active) {
+  if (!auditor_.enabled() || active.redrawer) return;
+  for (const auto& sequence : active.sequences) {
+    const auto& choice = active.completion.choices[static_cast<size_t>(sequence->choice)];
+    if (choice.token_ids.empty() || choice.finish_reason == FinishReason::kCancelled) continue;
+    if (!auditor_.Note(sequence->size() - sequence->cached_tokens)) continue;
+    const PreparedRequest& r = active.request;
+    AuditCandidate candidate = {
+        .id = r.id,
+        .prompt = r.prompt,
+        .sampling = r.sampling,
+        .seed = r.seed,
+        .redraw = {.choice = choice.index, .output = choice.token_ids, .at = {}},
+        .logprobs = sequence->drawn_logprobs()};
+    for (size_t i = 0; i < choice.token_ids.size(); ++i) {
+      candidate.redraw.at.push_back(static_cast<int64_t>(i));
+    }
+    auditor_.Take(std::move(candidate));
+  }
+}
+
+void EngineCore::StartAudit() {
+  const AuditCandidate* audit = auditor_.Next();
+  if (audit == nullptr) return;
+  PreparedRequest request = {.handle = kAuditHandle,
+                             .id = audit->id,
+                             .prompt = audit->prompt,
+                             .sampling = audit->sampling,
+                             .seed = audit->seed,
+                             .redraw = audit->redraw};
+  request.callbacks.on_redrawn = [this](int64_t index, const SampledToken& token) {
+    auditor_.Compare(index, token);
+  };
+  request.callbacks.on_done = [this](const absl::StatusOr<Completion>& completion) {
+    auditor_.Finish(completion.ok());
+  };
+  Add(std::move(request));
 }
 
 void EngineCore::FailAll(const absl::Status& status) {
@@ -404,6 +517,10 @@ EngineStats EngineCore::Stats() const {
   stats.kv_pages = pool_->pages();
   stats.kv_pages_in_use = pool_->in_use();
   stats.kv_pages_cached = pool_->cached();
+  stats.audits = auditor_.audits();
+  stats.audited_tokens = auditor_.audited_tokens();
+  stats.audit_differences = auditor_.differences();
+  stats.first_audit_difference = auditor_.first_difference();
   return stats;
 }
 

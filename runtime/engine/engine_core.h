@@ -11,13 +11,16 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/engine/auditor.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/page_pool.h"
+#include "runtime/engine/redrawer.h"
 #include "runtime/engine/sampler.h"
 #include "runtime/engine/scheduler.h"
 #include "runtime/engine/sequence.h"
@@ -33,7 +36,8 @@ struct PreparedRequest {
   std::vector<int32_t> prompt;
   SamplingParams sampling;
   uint64_t seed = 0;  // the one used
-  RequestCallbacks callbacks;
+  std::optional<Redraw> redraw = std::nullopt;
+  RequestCallbacks callbacks = {};
 };
 
 class EngineCore {
@@ -71,9 +75,10 @@ class EngineCore {
     PreparedRequest request;
     std::vector<std::unique_ptr<Sequence>> sequences;  // one a choice
     Completion completion;
-    int64_t unfinished = 0;  // choices
-    int64_t scored = 0;      // prompt positions whose successor has its log-probability
-    absl::Status failure;    // set: the request ends with it after the step
+    int64_t unfinished = 0;              // choices
+    int64_t scored = 0;                  // prompt positions whose successor has its log-probability
+    absl::Status failure;                // set: the request ends with it after the step
+    std::unique_ptr<Redrawer> redrawer;  // of requests with a redraw
   };
   struct Member {
     ActiveRequest* request = nullptr;
@@ -89,13 +94,22 @@ class EngineCore {
     StepRows rows;
     std::vector<LogitRow> to_score;   // prompt rows
     std::vector<LogitRow> to_sample;  // last rows
+    std::vector<LogitRow> to_redraw;
+    std::vector<Member> redrawn;  // sequences of redraws that this step computes to their end
   };
+
+  // No caller's: theirs count up from 1.
+  static constexpr RequestHandle kAuditHandle = ~RequestHandle{0};
 
   EngineCore(std::unique_ptr<Model> model, const EngineOptions& options);
   absl::Status CheckOptions();
   absl::Status PlanMemory();
 
   absl::Status RunStep();
+
+  // Requests in.
+  void AddRedraw(ActiveRequest& active);
+  void Wait(const Member& member);
 
   // Scheduling.
   StepPlan MakePlan() const;
@@ -111,6 +125,7 @@ class EngineCore {
   void PublishPages(Sequence& sequence);
   absl::Status ScorePrompts(std::span<const LogitRow> rows);
   absl::Status Sample(std::span<const LogitRow> rows);
+  absl::Status RedrawTokens(std::span<const LogitRow> rows);
   absl::Status ReportLogits(std::span<const LogitRow> rows, const float* logits);
   void Deliver(const Member& member, const SampledToken& token, std::vector<TokenLogProb> top);
 
@@ -119,6 +134,10 @@ class EngineCore {
   void Leave(const Member& member);  // a finished sequence
   void EndRequests();                // those that are finished or failed
   void EndRequest(ActiveRequest& active);
+
+  // Audits.
+  void NoteForAudit(const ActiveRequest& active);
+  void StartAudit();
 
   std::unique_ptr<Model> model_;
   EngineOptions options_;
@@ -135,6 +154,7 @@ class EngineCore {
   std::deque<Member> waiting_;         // in order of id; all later than the running ones
   std::vector<RequestHandle> ended_;   // to be delivered at the end of the step
   int64_t next_sequence_id_ = 1;
+  Auditor auditor_;
   EngineStats stats_;
 };
 

@@ -53,6 +53,9 @@ absl::Status EngineCore::CheckOptions() {
   for (const auto& r : ranges) {
     if (absl::Status s = CheckOption(r.name, r.value, r.low, r.high); !s.ok()) return s;
   }
+  if (!(o.audit_share >= 0 && o.audit_share <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("audit must be in [0, 1], got ", o.audit_share));
+  }
   if (o.block_size % 16 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("block-size must be a multiple of 16, got ", o.block_size));

@@ -51,6 +51,15 @@ struct SamplingParams {
 // >= 0, got -1".
 absl::Status ValidateSampling(const SamplingParams& params, int64_t vocab_size);
 
+// A choice of a completion, to be drawn again. One prefill over prompt and output, with the
+// recorded tokens in their places whatever is drawn, gives the logits behind each of them; those at
+// `at` are drawn as they were drawn then.
+struct Redraw {
+  int choice = 0;
+  std::vector<int32_t> output;  // the tokens that were drawn, at least one
+  std::vector<int64_t> at;      // which to draw again: indices in output, ascending
+};
+
 struct Request {
   std::string id;
   // Text (special tokens in it are recognised), token ids, or a conversation for the model's chat
@@ -61,6 +70,9 @@ struct Request {
   // (a JSON object). Empty: none.
   std::string tools = {};
   std::string chat_template_kwargs = {};
+  // Set: nothing new is drawn. RequestCallbacks::on_redrawn gets the tokens; the completion has no
+  // output. `sampling` is what was used then, its seed included.
+  std::optional<Redraw> redraw = std::nullopt;
 };
 
 struct TokenLogProbs {

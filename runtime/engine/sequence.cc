@@ -117,6 +117,7 @@ std::string Sequence::Append(const SampledToken& drawn, std::vector<TokenLogProb
   tokens_.push_back(drawn.token);
   NoteOutput(drawn.token);
   digest_.Add(int64_t{drawn.token}).AddBits(drawn.logprob);
+  drawn_logprobs_.push_back(drawn.logprob);
   if (params_.logprobs) {
     const bool processed = params_.logprobs_mode == LogProbsMode::kProcessed;
     logprobs_.push_back(

@@ -68,6 +68,8 @@ class Sequence {
   const std::optional<FinishReason>& finished() const { return finished_; }
   // Log-probabilities of the last token; null unless asked for.
   const TokenLogProbs* last_logprobs() const;
+  // Of the logits as they left the model, one for each output token, asked for or not.
+  const std::vector<float>& drawn_logprobs() const { return drawn_logprobs_; }
 
   // REQUIRES: finished().
   Choice TakeChoice();
@@ -93,6 +95,7 @@ class Sequence {
   StopStrings stops_;
   std::string text_;
   std::vector<TokenLogProbs> logprobs_;
+  std::vector<float> drawn_logprobs_;
   DigestBuilder digest_;
   std::optional<FinishReason> finished_;
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "kernels/numerics/contract_version.h"
+#include "runtime/engine/sequence.h"
 #include "runtime/receipt/atomic_file.h"
 
 namespace isobit {
@@ -162,6 +163,50 @@ absl::Status CheckReplayable(const Receipt& receipt, const Digest& model_digest)
                      receipt.model_name, "), this model has ", model_digest.ToHex()));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckIntact(const Receipt& receipt) {
+  const Completion& completion = receipt.completion;
+  if (static_cast<int64_t>(completion.choices.size()) != receipt.sampling.n) {
+    return absl::DataLossError(absl::StrCat("the receipt was changed: n is ", receipt.sampling.n,
+                                            ", but there are ", completion.choices.size(),
+                                            " choices"));
+  }
+  DigestBuilder choices;
+  choices.Add("isobit choices");
+  for (const Choice& choice : completion.choices) {
+    choices.Add(choice.digest);
+    if (receipt.sampling.logprobs_mode == LogProbsMode::kProcessed) continue;
+    DigestBuilder builder;
+    AddRequestTo(builder, receipt.model_digest, completion.prompt_token_ids, receipt.sampling,
+                 receipt.sampling.seed.value_or(0), choice.index);
+    for (const TokenLogProbs& token : *choice.logprobs) {
+      builder.Add(int64_t{token.token_id}).AddBits(token.logprob);
+    }
+    const Digest digest = builder.Finish();
+    if (digest == choice.digest) continue;
+    return absl::DataLossError(absl::StrCat("the receipt was changed: choice ", choice.index,
+                                            ", digest: recorded ", choice.digest.ToHex(),
+                                            ", its fields give ", digest.ToHex()));
+  }
+  const Digest digest = choices.Finish();
+  if (digest == completion.digest) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the receipt was changed: digest: recorded ",
+                                          completion.digest.ToHex(), ", its choices give ",
+                                          digest.ToHex()));
+}
+
+absl::Status CompareToken(int choice, size_t index, const TokenLogProbs& recorded,
+                          const TokenLogProbs& replayed) {
+  const std::string place = absl::StrCat("choice ", choice, ", token ", index, ", ");
+  if (recorded.token_id != replayed.token_id) {
+    return Difference(place + "id", absl::StrCat(recorded.token_id),
+                      absl::StrCat(replayed.token_id));
+  }
+  if (std::bit_cast<uint32_t>(recorded.logprob) == std::bit_cast<uint32_t>(replayed.logprob)) {
+    return absl::OkStatus();
+  }
+  return Difference(place + "logprob", Describe(recorded.logprob), Describe(replayed.logprob));
 }
 
 absl::Status Compare(const Receipt& receipt, const Completion& replayed) {

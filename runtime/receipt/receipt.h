@@ -4,6 +4,8 @@
 // A receipt: one JSON file with all that it takes to run a request again and to say where, if
 // anywhere, the bits differ.
 //
+// format.md beside this file describes every field. In short:
+//
 //   {"format": "isobit receipt", "version": 1, "build": "isobit 0.1.0", "contract": 1,
 //    "model": {"name": text, "digest": hex},
 //    "id": text, "digest": hex, "sampling": {every parameter, with the seed that was used},
@@ -60,9 +62,19 @@ Request RequestOf(const Receipt& receipt);
 // FailedPrecondition with both values.
 absl::Status CheckReplayable(const Receipt& receipt, const Digest& model_digest);
 
+// OK if the receipt's digests belong to its other fields, so that none was changed since it was
+// written; otherwise DataLoss that names the digest. Needs no model. The digest of a choice covers
+// raw log-probabilities; where processed ones are recorded, only the digest over the choices is
+// checked.
+absl::Status CheckIntact(const Receipt& receipt);
+
 // OK if the completion of RequestOf(receipt) has the recorded bits; otherwise DataLoss with the
 // first difference: "choice 0, token 3, logprob: recorded -0.5 (bf000000), replayed ...".
 absl::Status Compare(const Receipt& receipt, const Completion& replayed);
+
+// The same of one token of a choice.
+absl::Status CompareToken(int choice, size_t index, const TokenLogProbs& recorded,
+                          const TokenLogProbs& replayed);
 
 }  // namespace isobit
 

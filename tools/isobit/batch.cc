@@ -79,7 +79,8 @@ ExitCode Answer(const BatchOptions& options, Engine& engine, LineReader& input,
     LogError("interrupted; --resume goes on from here");
     return kExitInterrupted;
   }
-  return counts.failed + before.failed == 0 ? kExitOk : kExitFailed;
+  const ExitCode audited = ReportAudits(engine);
+  return counts.failed + before.failed == 0 ? audited : kExitFailed;
 }
 
 ExitCode RunBatch(const BatchOptions& options) {

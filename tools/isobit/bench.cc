@@ -238,6 +238,7 @@ std::string AsText(const BenchOptions& options, const BenchResult& result) {
 
 ExitCode RunBench(BenchOptions options) {
   options.model.no_prefix_cache = true;  // every prefill is one
+  options.model.engine.audit_share = 0;
   ExitCode exit_code;
   const std::unique_ptr<Engine> engine = StartEngine(options.model, exit_code);
   if (engine == nullptr) return exit_code;

@@ -56,6 +56,13 @@ void AddEngineOptions(CLI::App& command, ModelOptions& options) {
                 "Run CUDA kernels one by one, not as a graph (nothing to do on a CPU)")
       ->group(group);
   command
+      .add_option("--audit", engine.audit_share,
+                  "Share of the work that may go into computing random finished requests again, to "
+                  "compare every bit with what was delivered (0: none)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group(group);
+  command
       .add_option("--seed", engine.seed,
                   "Seed of requests that name none (default: each gets one from the system)")
       ->group(group);
@@ -123,38 +130,62 @@ ExitCode SetUpLog(const ModelOptions& options) {
   return kExitUnusable;
 }
 
-std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_code) {
+namespace {
+
+// An option that can't be is wrong use; everything else lies with the machine or the file.
+ExitCode CodeOf(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? kExitWrongUse : kExitUnusable;
+}
+
+std::nullptr_t Fail(const absl::Status& status, ExitCode code, ExitCode& exit_code) {
+  LogError(status);
+  exit_code = code;
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> LoadModel(const ModelOptions& options, ExitCode& exit_code) {
   exit_code = SetUpLog(options);
   if (exit_code != kExitOk) return nullptr;
-  const auto fail = [&exit_code](const absl::Status& status, ExitCode code) {
-    LogError(status);
-    exit_code = code;
-    return nullptr;
-  };
-  // An option that can't be is wrong use; everything else lies with the machine or the file.
-  const auto code_of = [](const absl::Status& status) {
-    return absl::IsInvalidArgument(status) ? kExitWrongUse : kExitUnusable;
-  };
   absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options);
-  if (!backend.ok()) return fail(backend.status(), code_of(backend.status()));
+  if (!backend.ok()) return Fail(backend.status(), CodeOf(backend.status()), exit_code);
   absl::StatusOr<std::unique_ptr<Model>> model =
       Model::Load(options.model, *std::move(backend), options.engine.max_model_len);
   if (!model.ok()) {
     // --max-model-len beyond the model's; an InvalidArgument is the file's here.
-    return fail(model.status(), absl::IsOutOfRange(model.status()) ? kExitWrongUse : kExitUnusable);
+    const bool wrong_use = absl::IsOutOfRange(model.status());
+    return Fail(model.status(), wrong_use ? kExitWrongUse : kExitUnusable, exit_code);
   }
   LogInfo(absl::StrCat(options.model, ": ", (*model)->load_note(), "; digest ",
                        (*model)->digest().ToHex()));
+  return *std::move(model);
+}
+
+std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_code) {
+  std::unique_ptr<Model> model = LoadModel(options, exit_code);
+  if (model == nullptr) return nullptr;
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = !options.no_prefix_cache;
-  absl::StatusOr<std::unique_ptr<Engine>> engine =
-      Engine::Create(*std::move(model), engine_options);
-  if (!engine.ok()) return fail(engine.status(), code_of(engine.status()));
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(std::move(model), engine_options);
+  if (!engine.ok()) return Fail(engine.status(), CodeOf(engine.status()), exit_code);
   const EngineOptions& used = (*engine)->options();
   LogInfo(absl::StrCat("at most ", used.max_num_seqs, " sequences and ",
                        used.max_num_batched_tokens, " tokens a step, ", used.kv_cache_tokens,
                        " tokens in the KV pool, ", used.max_model_len, " a sequence"));
   return *std::move(engine);
+}
+
+ExitCode ReportAudits(const Engine& engine) {
+  const EngineStats stats = engine.Stats();
+  if (stats.audits > 0) {
+    LogInfo(absl::StrCat("audited: ", stats.audits, " completions of ", stats.audited_tokens,
+                         " tokens computed again, ", stats.audit_differences, " differ"));
+  }
+  if (stats.audit_differences == 0) return kExitOk;
+  LogError(absl::StrCat("an audit found that this machine does not repeat its own results: ",
+                        stats.first_audit_difference));
+  return kExitFailed;
 }
 
 std::string GuaranteeLevel(const DeviceInfo& device) {

@@ -19,7 +19,7 @@ struct ModelOptions {
   std::string device = "auto";
   CpuOptions cpu;
   bool no_prefix_cache = false;
-  EngineOptions engine;
+  EngineOptions engine = {.audit_share = kDefaultAuditShare};
   std::string log_level = "warn";
   std::string log_file;
 };
@@ -30,11 +30,17 @@ void AddModelOptions(CLI::App& command, ModelOptions& options);
 // not have; CreateCudaBackend's error if a GPU was asked for and can't be had.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options);
 
+// Sets up the log and loads the model, without an engine; errors as below.
+std::unique_ptr<Model> LoadModel(const ModelOptions& options, ExitCode& exit_code);
+
 // Sets up the log, loads the model and starts the engine. On an error it is logged, the result is
 // null and `exit_code` says how to end.
 std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_code);
 
-// The same without a model.
+// Logs what audits found. kExitFailed if a completion came out otherwise when computed again.
+ExitCode ReportAudits(const Engine& engine);
+
+// Sets up the log alone.
 ExitCode SetUpLog(const ModelOptions& options);
 
 // "portable" or "device": see kernels/numerics/contract.md, guarantee levels.
