@@ -1,6 +1,6 @@
 // Rules that a compiler does not know and a reviewer may miss: nothing that decides bits may use
-// fast math, float atomics, a clock, chance or the order of a hash map. And how files are named and
-// how long they may be.
+// fast math, float atomics, a clock, chance or the order of a hash map, and no order of a sum may
+// read the batch. And how files are named and how long they may be.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,6 +60,19 @@ const std::vector<Rule>& CodeRules() {
       {"order left open", "execution", R"(std::execution::)", {}},
       // Of libraries of mathematics only what IEEE 754 defines exactly may be used: sqrt, fma,
       // ldexp.
+      {"fast math",
+       "approx",
+       R"(\.approx\b)",
+       {{"kernels/cuda/sm90/convert.h", "asm(", "checked against exact results by its callers"},
+        {"kernels/cuda/sm90/exp2.h", "asm(", "rounded to bf16 far from every border: contract 4"}}},
+      {"fast math",
+       "Approximate",
+       R"(\bApproximate\w+\()",
+       {{"kernels/cuda/silu_gate.cuh", "sm90::Approximate",
+         "near a border the exact function runs"},
+        {"kernels/cuda/sm90/convert.h", "__device__", "defined here"}}},
+      {"order of addresses", "*", R"(std::(map|set)<\s*(const\s+)?[\w:]+\s*\*)", {}},
+      {"order of addresses", "std::hash", R"(std::hash<)", {}},
       {"function of libm",
        "std::",
        R"(std::(exp|exp2|expm1|log|log2|log10|log1p|pow|sin|cos|tan|tanh|cbrt|erf)f?\()",
@@ -89,6 +102,44 @@ const std::vector<Rule>& CodeRules() {
          "draws the seed of a request that names none; the seed is returned"}}},
       {"chance", "mt19937", R"(\bmt19937)", {}},
       {"chance", "random_shuffle", R"(random_shuffle)", {}},
+  };
+  return rules;
+}
+
+// The half of a plan that decides an order is constants. For sources of kernels/: nobody cuts a sum
+// by other measures than theirs.
+const std::vector<Rule>& OrderRules() {
+  static const std::vector<Rule> rules = {
+      {"order constant set outside of kernels/numerics",
+       "=",
+       R"(\b(kDotTerms|kSplitKeys|kBlockKeys|kBucketStep)\s*=[^=])",
+       {}},
+      {"sum over K split", "plit", R"(\b([sS]plit_?[kK]|num_splits|kv_splits|k_splits)\b)", {}},
+      {"sum over K split", "K", R"(\b(SplitK|StreamK|SliceK)\b)", {}},
+      {"sum over K split", "_k", R"(\b(stream_k|slice_k)\b)", {}},
+  };
+  return rules;
+}
+
+// Files that look at what others compute, to turn it down.
+bool MayNameOtherOrders(const fs::path& file) {
+  return file.filename().string().starts_with("qualify_cublaslt");
+}
+
+// For sources of kernels/numerics: an order that is written there can't read a schedule, because it
+// has no name for any part of one.
+const std::vector<Rule>& NumericsRules() {
+  static const std::vector<Rule> rules = {
+      {"order reads the schedule",
+       "",
+       R"(\b(batch\w*|rows|num_rows|slots?|pages?|page_\w+|num_seqs|sequences?|threads?|threadIdx|)"
+       R"(blockIdx|gridDim|chunks?|streams?)\b)",
+       {}},
+      // Constants of an order are literals.
+      {"order constant is computed",
+       "=",
+       R"(\b(kDotTerms|kSplitKeys|kBlockKeys|kBucketStep|kLanes)\s*=(?!\s*\d+;))",
+       {}},
   };
   return rules;
 }
@@ -264,6 +315,28 @@ TEST(Tidy, NothingThatDecidesBitsIsLeftToChance) {
   EXPECT_THAT(found, IsEmpty());
 }
 
+TEST(Tidy, NoOrderReadsTheBatch) {
+  std::vector<std::string> found;
+  int numerics = 0, constants = 0;
+  for (const fs::path& file : Files({"kernels"})) {
+    if (!IsSource(file) || MayNameOtherOrders(file)) continue;
+    const std::string name = file.generic_string();
+    const bool is_numerics = name.starts_with("kernels/numerics/");
+    std::string code = WithoutComments(Read(fs::path(ISOBIT_SOURCE_DIR) / file));
+    if (is_numerics) {
+      ++numerics;
+      for (const Rule& rule : OrderRules()) {
+        constants += static_cast<int>(Violations(name, code, {rule}).size());
+      }
+    }
+    const auto more = Violations(name, code, is_numerics ? NumericsRules() : OrderRules());
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  EXPECT_GT(numerics, 8);
+  EXPECT_EQ(constants, 4) << "an order constant is missing, or defined twice";
+  EXPECT_THAT(found, IsEmpty());
+}
+
 TEST(Tidy, NoHashContainerIsWalked) {
   // A member is declared in one file and used in others of its folder.
   std::map<fs::path, std::set<std::string>> names;
@@ -371,6 +444,43 @@ TEST(TidyRules, CatchWhatTheyAreFor) {
        }) {
     EXPECT_FALSE(Caught(line)) << line;
   }
+  for (const char* line : {
+           "constexpr int kSplitKeys = 512;",
+           "kSplitKeys = rows > 16 ? 1024 : 256;",
+           "plan.split_k = rows < 8 ? 4 : 1;",
+           "const int num_splits = sms / tiles;",
+           "using Mainloop = StreamK;",
+       }) {
+    EXPECT_TRUE(Caught(line, OrderRules())) << line;
+  }
+  for (const char* line : {
+           "const int64_t begin = split * kSplitKeys;",
+           "if (begin % kSplitKeys == 0) EndSplit();",
+           "const bool first = seen.first / kBlockKeys == block_begin / kBlockKeys;",
+           "// split_k is never used",
+       }) {
+    EXPECT_FALSE(Caught(line, OrderRules())) << line;
+  }
+  for (const char* line : {
+           "inline int SplitKeys(int rows) { return rows > 16 ? 1024 : 256; }",
+           "constexpr int kSplitKeys = 64 * kBlocks;",
+           "lane[threadIdx.x] = x;",
+           "float Sum(const float* x, int64_t n, int threads);",
+           "if (batch.size() > 4) Half();",
+       }) {
+    EXPECT_TRUE(Caught(line, NumericsRules())) << line;
+  }
+  EXPECT_FALSE(Caught("inline constexpr int kSplitKeys = 1024;", NumericsRules()));
+  for (const char* line : {
+           "asm(\"ex2.approx.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));",
+           "y = sm90::ApproximateExp2(x);",
+           "std::map<const Weight*, int> order;",
+           "std::set<Page *> pages;",
+           "std::hash<std::string> hash;",
+       }) {
+    EXPECT_TRUE(Caught(line)) << line;
+  }
+  EXPECT_FALSE(Caught("std::map<std::string, Weight*> by_name;"));
   for (const char* flag : {"-ffast-math", "-Ofast", "--use_fast_math", "-ffp-contract=fast",
                            "-march=native", "-fassociative-math", "--fmad=true"}) {
     EXPECT_TRUE(Caught(flag, BuildRules())) << flag;
