@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "invariance/comparison.h"
+#include "invariance/order/order_check.h"
 #include "invariance/outcome.h"
 #include "invariance/random.h"
+#include "invariance/request_sweep.h"
 #include "invariance/schedule.h"
 #include "invariance/sweep.h"
 #include "invariance/variations.h"
@@ -20,6 +22,8 @@ namespace {
 
 // A prompt that needs attention's second split of 1024 keys.
 constexpr int64_t kLongPrompt = 1040;
+
+constexpr int64_t kMostRowsEveryPlace = 300;
 
 class Checker {
  public:
@@ -36,6 +40,11 @@ class Checker {
     if (absl::Status s = RunScoring(); !s.ok()) return s;
     if (absl::Status s = RunLongPrompt(); !s.ok()) return s;
     if (absl::Status s = SweepAll(); !s.ok()) return s;
+    if (absl::Status s = RevealAll(); !s.ok()) return s;
+    if (absl::Status s = RunSchedules(); !s.ok()) return s;
+    if (options_.full) {
+      if (absl::Status s = RunEverySituation(); !s.ok()) return s;
+    }
     for (int threads : options_.thread_counts) {
       if (absl::Status s = Load(threads); !s.ok()) return s;
       const Variation together = {
@@ -241,20 +250,36 @@ class Checker {
 
   // Rounding hides most changes of order inside a model. Made to show, operation by operation.
   absl::Status SweepAll() {
-    const ModelConfig& config = model_->config();
-    const ModelShape shape = {.width = config.width,
-                              .ffn_width = config.ffn_width,
-                              .vocab = config.vocab,
-                              .heads = config.heads,
-                              .kv_heads = config.kv_heads,
-                              .head_dim = config.head_dim,
-                              .page_tokens = 32};
     const SweepOptions sweep =
-        options_.full ? SweepOptions{.max_rows = 130} : SweepOptions{.max_rows = 40, .step = 3};
-    const auto report = SweepOperations(model_->backend(), shape, sweep);
+        options_.full ? SweepOptions{.max_rows = 300} : SweepOptions{.max_rows = 40, .step = 3};
+    const auto report = SweepOperations(model_->backend(), Shape(), sweep);
     if (!report.ok()) return report.status();
-    CheckRow all = {.name = absl::StrCat(report->rows.size(), " sweeps of single operations")};
-    for (const CheckRow& row : report->rows) {
+    AddSummary("sweeps of single operations", report->rows);
+    if (!options_.full) return absl::OkStatus();
+    const auto every = SweepEveryPlace(model_->backend(), model_->config().width,
+                                       {.max_rows = kMostRowsEveryPlace});
+    if (!every.ok()) return every.status();
+    AddSummary(absl::StrCat("operations, one row at every batch size 1..", kMostRowsEveryPlace,
+                            " and place"),
+               every->rows);
+    return absl::OkStatus();
+  }
+
+  ModelShape Shape() const {
+    const ModelConfig& config = model_->config();
+    return {.width = config.width,
+            .ffn_width = config.ffn_width,
+            .vocab = config.vocab,
+            .heads = config.heads,
+            .kv_heads = config.kv_heads,
+            .head_dim = config.head_dim,
+            .page_tokens = 32};
+  }
+
+  // Several rows as one.
+  void AddSummary(const std::string& of_what, const std::vector<CheckRow>& rows) {
+    CheckRow all = {.name = absl::StrCat(rows.size(), " ", of_what)};
+    for (const CheckRow& row : rows) {
       all.compared += row.compared;
       all.seconds += row.seconds;
       if (row.ok() || !all.first_difference.empty()) continue;
@@ -262,7 +287,56 @@ class Checker {
           row.name, ": ", row.compared > 0 ? row.first_difference : "nothing was compared");
     }
     AddRow(std::move(all));
+  }
+
+  // Seen from outside: whatever the batch, sums are added in the contract's order.
+  absl::Status RevealAll() {
+    OrderOptions order;
+    if (!options_.full) {
+      // Long sums are chains like short ones; all of them are in `isobit order`.
+      order = {.rows = {1, 16}, .keys = 200, .most_terms = 128};
+    }
+    const auto orders = RevealOrders(model_->backend(), Shape(), order);
+    if (!orders.ok()) return orders.status();
+    std::vector<CheckRow> rows;
+    for (const RevealedOrder& o : *orders) {
+      rows.push_back({.name = o.name,
+                      .compared = o.terms,
+                      .first_difference = o.deviation,
+                      .seconds = o.seconds});
+    }
+    AddSummary("orders of sums revealed", rows);
     return absl::OkStatus();
+  }
+
+  absl::Status RunSchedules() {
+    const int64_t count = options_.schedules * (options_.full ? 10 : 1);
+    std::vector<CheckRow> rows;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto start = Clock::now();
+      const uint64_t seed = options_.first_schedule + static_cast<uint64_t>(i);
+      const RequestSchedule schedule = MakeRandomSchedule(*model_, seed);
+      const ScheduleReport report = RunAndCompare(model_, schedule);
+      if (model_ == nullptr) return absl::InternalError(report.difference);
+      rows.push_back({.name = absl::StrCat("schedule ", seed),
+                      .compared = report.compared,
+                      .first_difference = report.difference,
+                      .seconds = std::chrono::duration<double>(Clock::now() - start).count()});
+      if (rows.back().ok() || !options_.on_failed_schedule) continue;
+      options_.on_failed_schedule(seed, Shrink(schedule, [this](const RequestSchedule& smaller) {
+                                    return !RunAndCompare(model_, smaller).difference.empty();
+                                  }));
+      break;
+    }
+    if (count > 0) AddSummary("random schedules", rows);
+    return absl::OkStatus();
+  }
+
+  absl::Status RunEverySituation() {
+    RequestSweepOptions sweep;
+    sweep.on_row = [this](const CheckRow& row) { AddRow(row); };
+    if (model_->max_positions() < 2 * (sweep.prompt + sweep.output)) return absl::OkStatus();
+    return SweepRequest(model_, sweep).status();
   }
 
   using Clock = std::chrono::steady_clock;

@@ -6,6 +6,9 @@
 // count. Everything that was computed must be equal, bit for bit: token ids, log-probabilities and
 // the full logits behind every token.
 //
+// Then single operations in batches of every kind, the order of every sum seen from outside, and
+// random schedules.
+//
 // Not thread-safe: one check at a time uses its backends.
 
 #include <functional>
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "invariance/random_schedule.h"
 #include "invariance/report.h"
 #include "kernels/ops.h"
 
@@ -24,8 +28,15 @@ namespace isobit {
 using BackendFactory = std::function<absl::StatusOr<std::unique_ptr<Backend>>(int threads)>;
 
 struct CheckOptions {
-  // Longer prompts and outputs, and more rows. Otherwise about a minute on a small model.
+  // Longer prompts and outputs, batches of every size from 1 to 300 with one row at every place,
+  // one request in every situation, more random schedules. Otherwise about a minute on a small
+  // model.
   bool full = false;
+  // Of random schedules that are run; the first seed of several.
+  int64_t schedules = 3;
+  uint64_t first_schedule = 1;
+  // Gets the first schedule with a difference, shrunk. May be empty.
+  std::function<void(uint64_t seed, const RequestSchedule& shrunk)> on_failed_schedule = nullptr;
   // Thread counts to try; empty where they have no meaning (a GPU).
   std::vector<int> thread_counts = {1, 2, 3, 5};
   CheckRowCallback on_row = nullptr;

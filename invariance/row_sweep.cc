@@ -98,11 +98,14 @@ absl::StatusOr<CheckRow> RowSweep::Run(const std::string& name, const Issue& iss
   std::vector<int64_t> order(static_cast<size_t>(pool_rows()));
   std::iota(order.begin(), order.end(), 0);
   for (int64_t rows = 1; rows <= options_.max_rows; rows += options_.step) {
-    Shuffle(random, order);
-    const std::vector<int64_t> batch(order.begin(), order.begin() + rows);
-    auto results = RunBatch(batch, issue);
-    if (!results.ok()) return results.status();
-    CompareBatch(batch, alone, *results);
+    for (int64_t place = 0; place < (options_.every_place ? rows : 1); ++place) {
+      Shuffle(random, order);
+      if (options_.every_place) std::iter_swap(order.begin() + place, std::ranges::find(order, 0));
+      const std::vector<int64_t> batch(order.begin(), order.begin() + rows);
+      auto results = RunBatch(batch, issue);
+      if (!results.ok()) return results.status();
+      CompareBatch(batch, alone, *results);
+    }
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   return CheckRow{.name = name,

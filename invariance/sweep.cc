@@ -263,6 +263,30 @@ absl::StatusOr<CheckRow> SweepSampling(Backend& backend, int64_t vocab,
   });
 }
 
+absl::StatusOr<CheckReport> SweepEveryPlace(Backend& backend, int64_t width,
+                                            const SweepOptions& options) {
+  constexpr int64_t kNarrow = 48;
+  SweepOptions every = options;
+  every.every_place = true;
+  CheckReport report;
+  absl::Status status;
+  const auto add = [&](absl::StatusOr<CheckRow> row) {
+    if (status.ok()) status = row.status();
+    if (row.ok()) report.rows.push_back(*std::move(row));
+  };
+  add(SweepEmbed(backend, kNarrow, kNarrow, every));
+  add(SweepRmsNorm(backend, width, NormRows::kTies, every));
+  add(SweepGemm(backend, {.n = kNarrow, .k = width, .epilogue = Gemm::Epilogue::kFp32}, every));
+  add(SweepGemm(backend, {.n = kNarrow, .k = width, .epilogue = Gemm::Epilogue::kSiluGate}, every));
+  add(SweepGemm(backend,
+                {.n = kNarrow, .k = width, .bias = true, .residual = GemmSweep::Residual::kInPlace},
+                every));
+  add(SweepScoring(backend, kNarrow, every));
+  add(SweepSampling(backend, kNarrow, every));
+  if (!status.ok()) return status;
+  return report;
+}
+
 absl::StatusOr<CheckReport> SweepOperations(Backend& backend, const ModelShape& s,
                                             const SweepOptions& options,
                                             const CheckRowCallback& on_row) {

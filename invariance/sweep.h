@@ -23,6 +23,9 @@ struct SweepOptions {
   int64_t max_rows = 300;  // batch sizes 1 .. max_rows
   int64_t step = 1;        // from one batch size to the next
   uint64_t seed = 1;
+  // In batches of each size, one and the same row stands at every place in turn, among neighbours
+  // of a new order each time: max_rows^2 / 2 batches instead of max_rows.
+  bool every_place = false;
 };
 
 // Each returns one row; an error is the backend's (no memory, a failed device).
@@ -69,6 +72,11 @@ struct AttentionSweep {
 };
 absl::StatusOr<CheckRow> SweepAttention(Backend& backend, const AttentionSweep& attention,
                                         const SweepOptions& options);
+
+// The operations whose rows are free, each on a narrow shape: one row at every batch size and every
+// place. `width` is the length of sums.
+absl::StatusOr<CheckReport> SweepEveryPlace(Backend& backend, int64_t width,
+                                            const SweepOptions& options);
 
 // All of the above with the shapes of a model.
 absl::StatusOr<CheckReport> SweepOperations(Backend& backend, const ModelShape& shape,

@@ -1,116 +1,122 @@
 // Random requests on random engines at random times: whatever the schedule, each gives what it
-// gives alone, and after every step the engine's books are in order. A failure names its seed,
-// which is all that it takes to see it again.
+// gives alone, and after every step the engine's books are in order. A failure names its seed, and
+// is shrunk to a small schedule.
 
+#include "invariance/random_schedule.h"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
-#include "invariance/random.h"
-#include "invariance/workload.h"
+#include "tests/invariance/faulty_backends.h"
 #include "tests/invariance/tiny_engine.h"
 
 namespace isobit {
 namespace {
 
-struct RandomSchedule {
-  EngineOptions engine;
-  std::vector<ScheduledRequest> requests;
-  ScheduleOptions options;
-};
-
-int64_t LongestRequest(const std::vector<ScheduledRequest>& requests) {
-  int64_t longest = 0;
-  for (const ScheduledRequest& r : requests) {
-    longest = std::max(
-        longest, static_cast<int64_t>(r.request.prompt.size()) + r.request.sampling.max_tokens);
-  }
-  return longest;
-}
-
-// Prompts share random prefixes, so that the cache has something to find.
-RandomSchedule MakeSchedule(const Model& model, uint64_t seed) {
-  SplitMix random(seed);
-  RandomSchedule schedule;
-  const std::vector<int32_t> stem = Tokens(seed % 3, 150);
-  for (PreparedRequest& request : MakeNoise(model, seed, 4 + random.Below(14), 90)) {
-    request.sampling.max_tokens = random.Below(30);
-    request.sampling.n = random.Below(5) == 0 ? 3 : 1;
-    if (random.Below(3) == 0) request.sampling.prompt_logprobs = random.Below(3);
-    if (random.Below(2) == 0) {
-      const int64_t shared = random.Below(static_cast<int64_t>(stem.size()));
-      request.prompt.insert(request.prompt.begin(), stem.begin(), stem.begin() + shared);
-    }
-    ScheduledRequest s = {.request = std::move(request), .arrive_at_step = random.Below(40)};
-    if (random.Below(5) == 0) s.cancel_at_step = s.arrive_at_step + random.Below(20);
-    schedule.requests.push_back(std::move(s));
-  }
-  EngineOptions& o = schedule.engine;
-  o.max_num_seqs = 1 + random.Below(20);
-  o.max_num_batched_tokens = random.Below(2) == 0 ? 1 + random.Below(40) : 512;
-  o.block_size = 16 * (1 + random.Below(4));
-  const int64_t pages = (LongestRequest(schedule.requests) + o.block_size - 1) / o.block_size;
-  o.kv_cache_tokens = o.block_size * (pages + (random.Below(2) == 0 ? random.Below(6) : 500));
-  o.prefix_cache = random.Below(3) != 0;
-  schedule.options.poison_free_pages = random.Below(2) == 0;
-  return schedule;
-}
-
-// Equal as far as it got.
-std::string DifferenceWhenCancelled(const Outcome& alone, const Outcome& got) {
-  if (!got.status.ok()) return got.status.ToString();
-  for (size_t c = 0; c < got.completion.choices.size(); ++c) {
-    const auto& expected = alone.completion.choices[c].token_ids;
-    const auto& ids = got.completion.choices[c].token_ids;
-    if (ids.size() > expected.size() || !std::equal(ids.begin(), ids.end(), expected.begin())) {
-      return absl::StrCat(got.completion.id, ", choice ", c, ": other tokens before the end");
-    }
-  }
-  for (const auto& [key, logits] : got.logits) {
-    Comparison comparison;
-    const auto expected = alone.logits.find(key);
-    if (expected == alone.logits.end()) return "logits at a position that alone has none";
-    comparison.Floats(expected->second, logits, [&](size_t i) {
-      return absl::StrCat(got.completion.id, ", position ", key.second, ", logit ", i);
-    });
-    if (comparison.different() > 0) return comparison.Describe();
-  }
-  return "";
-}
+using ::testing::HasSubstr;
 
 TEST(RandomSchedule, EqualsAlone) {
-  int64_t preemptions = 0, cached = 0, cancelled = 0;
+  auto model = LoadTiny();
+  ScheduleReport all;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE(absl::StrCat("seed ", seed));
-    auto model = LoadTiny();
-    const RandomSchedule schedule = MakeSchedule(*model, seed);
-    std::vector<PreparedRequest> requests;
-    for (const ScheduledRequest& s : schedule.requests) requests.push_back(s.request);
-    const std::vector<Outcome> alone = RunAlone(requests);
-
-    auto engine = EngineCore::Create(std::move(model), schedule.engine);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    const std::vector<Outcome> got = RunScheduled(**engine, schedule.requests, schedule.options);
-    for (size_t i = 0; i < got.size(); ++i) {
-      const bool ended_early = std::ranges::any_of(
-          got[i].completion.choices,
-          [](const Choice& choice) { return choice.finish_reason == FinishReason::kCancelled; });
-      cancelled += ended_early ? 1 : 0;
-      EXPECT_EQ(
-          ended_early ? DifferenceWhenCancelled(alone[i], got[i]) : Difference(alone[i], got[i]),
-          "");
-    }
-    const EngineStats stats = (*engine)->Stats();
-    EXPECT_EQ(stats.kv_pages_in_use, 0);
-    EXPECT_EQ(stats.running + stats.waiting, 0);
-    preemptions += stats.preemptions;
-    cached += stats.cached_tokens;
+    const ScheduleReport report = RunAndCompare(model, MakeRandomSchedule(*model, seed));
+    EXPECT_EQ(report.difference, "") << "seed " << seed;
+    EXPECT_GT(report.compared, 0);
+    all.preemptions += report.preemptions;
+    all.cached_tokens += report.cached_tokens;
+    all.cancelled += report.cancelled;
   }
   // The schedules must have been of every kind.
-  EXPECT_GT(preemptions, 50);
-  EXPECT_GT(cached, 1000);
-  EXPECT_GT(cancelled, 20);
+  EXPECT_GT(all.preemptions, 50);
+  EXPECT_GT(all.cached_tokens, 1000);
+  EXPECT_GT(all.cancelled, 20);
+}
+
+TEST(RandomSchedule, SurvivesItsFile) {
+  const auto model = LoadTiny();
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const std::string text = ScheduleToJson(MakeRandomSchedule(*model, seed));
+    const auto read = ParseSchedule(text);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(ScheduleToJson(*read), text);
+    EXPECT_EQ(ScheduleToJson(MakeRandomSchedule(*model, seed)), text);
+    EXPECT_TRUE(ValidateSchedule(*read, *model).ok());
+  }
+}
+
+std::unique_ptr<Model> LoadFaulty(std::string_view fault) {
+  for (const Fault& f : Faults()) {
+    if (f.name != fault) continue;
+    auto model = Model::Load(WriteTinyModel({}), f.make());
+    EXPECT_TRUE(model.ok()) << model.status();
+    return *std::move(model);
+  }
+  ADD_FAILURE() << "no fault " << fault;
+  return nullptr;
+}
+
+// From a schedule of many requests to the few that it takes, and from its file the same again.
+TEST(RandomSchedule, IsShrunkToAFewRequests) {
+  auto model = LoadFaulty("attention that follows a wrong page");
+  const auto fails = [&](const RequestSchedule& s) {
+    return !RunAndCompare(model, s).difference.empty();
+  };
+  RequestSchedule schedule;
+  uint64_t seed = 0;
+  do {
+    schedule = MakeRandomSchedule(*model, ++seed);
+    ASSERT_LT(seed, 20u);
+  } while (schedule.requests.size() < 8 || !fails(schedule));
+  const RequestSchedule small = Shrink(schedule, fails);
+  EXPECT_TRUE(fails(small));
+  // The fault takes three sequences.
+  EXPECT_LE(small.requests.size(), 3u);
+  size_t tokens = 0, before = 0;
+  for (const ScheduledRequest& r : small.requests) tokens += r.request.prompt.size();
+  for (const ScheduledRequest& r : schedule.requests) before += r.request.prompt.size();
+  EXPECT_LT(tokens, before / 10);
+
+  const auto read = ParseSchedule(ScheduleToJson(small));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(RunAndCompare(model, *read).difference, RunAndCompare(model, small).difference);
+  auto sound = LoadTiny();
+  EXPECT_EQ(RunAndCompare(sound, *read).difference, "");
+}
+
+TEST(RandomSchedule, ShrinkingIsBounded) {
+  const auto model = LoadTiny();
+  int runs = 0;
+  Shrink(
+      MakeRandomSchedule(*model, 2),
+      [&](const RequestSchedule&) {
+        ++runs;
+        return true;
+      },
+      25);
+  EXPECT_LE(runs, 25);
+}
+
+TEST(RandomSchedule, FilesAreReadStrictly) {
+  const auto model = LoadTiny();
+  const std::string good = ScheduleToJson(MakeRandomSchedule(*model, 1));
+  const auto error = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return std::string(ParseSchedule(text.replace(at, from.size(), to)).status().message());
+  };
+  EXPECT_THAT(error("isobit schedule", "isobit receipt"), HasSubstr("format must be"));
+  EXPECT_THAT(error("\"version\":1", "\"version\":2"), HasSubstr("version must be 1"));
+  EXPECT_THAT(error("\"block_size\"", "\"page_size\""), HasSubstr("engine.block_size is missing"));
+  EXPECT_THAT(error("\"temperature\":", "\"temperature\":-"), HasSubstr("temperature"));
+  EXPECT_THAT(error("{\"format\"", "{\"more\":1,\"format\""), HasSubstr("not known"));
+  EXPECT_THAT(std::string(ParseSchedule("[]").status().message()), HasSubstr("an object"));
+  EXPECT_THAT(std::string(ReadSchedule("/nowhere/s.json").status().message()),
+              HasSubstr("/nowhere/s.json"));
+  RequestSchedule foreign = MakeRandomSchedule(*model, 1);
+  foreign.requests[0].request.prompt = {kTinyVocab};
+  EXPECT_THAT(std::string(ValidateSchedule(foreign, *model).message()), HasSubstr("267"));
 }
 
 }  // namespace

@@ -99,5 +99,24 @@ TEST(Sweep, ReportNamesTheDifference) {
   EXPECT_THAT(row->first_difference, HasSubstr("in all"));
 }
 
+// One row at every place of every batch size: a fault at a single place is found.
+TEST(Sweep, EveryPlace) {
+  const auto backend = CreateReferenceBackend();
+  const auto report = SweepEveryPlace(*backend, 64, {.max_rows = 9});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->rows.size(), 7u);
+  for (const CheckRow& row : report->rows) {
+    EXPECT_EQ(row.first_difference, "") << row.name;
+    EXPECT_GT(row.compared, 45 * 3) << row.name;
+  }
+  for (const Fault& fault : Faults()) {
+    if (fault.name != "a GEMM whose last row reads its neighbour") continue;
+    const auto faulty = fault.make();
+    const auto found = SweepEveryPlace(*faulty, 64, {.max_rows = 9});
+    ASSERT_TRUE(found.ok());
+    EXPECT_FALSE(found->ok());
+  }
+}
+
 }  // namespace
 }  // namespace isobit

@@ -6,7 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/receipt/atomic_file.h"
 #include "tools/isobit/command.h"
 #include "tools/isobit/log.h"
 #include "tools/isobit/model_options.h"
@@ -17,6 +19,10 @@ namespace {
 struct CheckCommandOptions {
   ModelOptions model;
   bool full = false;
+  int64_t schedules = 3;
+  uint64_t first_schedule = 1;
+  std::string schedule;                       // a file to run instead
+  std::string save = "isobit-schedule.json";  // where a failed schedule goes
 };
 
 void PrintRow(const CheckRow& row) {
@@ -28,7 +34,38 @@ void PrintRow(const CheckRow& row) {
   std::fflush(stdout);
 }
 
+void SaveFailed(const std::string& path, uint64_t seed, const RequestSchedule& shrunk) {
+  const absl::Status written = WriteFileAtomically(path, ScheduleToJson(shrunk));
+  if (!written.ok()) return LogError(written);
+  LogError(absl::StrCat("random schedule ", seed, " gives other bits; shrunk to ",
+                        shrunk.requests.size(), " requests in ", path,
+                        ", to be run again with --schedule"));
+}
+
+// Runs one schedule of a file.
+ExitCode RunScheduleFile(const CheckCommandOptions& options) {
+  const absl::StatusOr<RequestSchedule> schedule = ReadSchedule(options.schedule);
+  if (!schedule.ok()) {
+    LogError(schedule.status());
+    return kExitUnusable;
+  }
+  ExitCode code;
+  std::unique_ptr<Model> model = LoadModel(options.model, code);
+  if (model == nullptr) return code;
+  if (const absl::Status s = ValidateSchedule(*schedule, *model); !s.ok()) {
+    LogError(absl::StrCat(options.schedule, ": ", s.message()));
+    return kExitUnusable;
+  }
+  const ScheduleReport report = RunAndCompare(model, *schedule);
+  const CheckRow row = {.name = absl::StrCat(schedule->requests.size(), " requests as scheduled"),
+                        .compared = report.compared,
+                        .first_difference = report.difference};
+  PrintRow(row);
+  return row.ok() ? kExitOk : kExitFailed;
+}
+
 ExitCode RunCheck(const CheckCommandOptions& options) {
+  if (!options.schedule.empty()) return RunScheduleFile(options);
   if (const ExitCode code = SetUpLog(options.model); code != kExitOk) return code;
   const auto make_backend = [&options](int threads) {
     ModelOptions with_threads = options.model;
@@ -37,6 +74,11 @@ ExitCode RunCheck(const CheckCommandOptions& options) {
   };
   CheckOptions check;
   check.full = options.full;
+  check.schedules = options.schedules;
+  check.first_schedule = options.first_schedule;
+  check.on_failed_schedule = [&options](uint64_t seed, const RequestSchedule& shrunk) {
+    SaveFailed(options.save, seed, shrunk);
+  };
   check.on_row = PrintRow;
   absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options.model);
   if (backend.ok() && (*backend)->Info().kind != "cpu") check.thread_counts.clear();
@@ -66,7 +108,20 @@ Command AddCheck(CLI::App& app) {
       "state and thread count, and compare every bit, full logits included. Prints a row for each; "
       "the exit code is 1 if any differs or compared nothing.");
   const auto options = std::make_shared<CheckCommandOptions>();
-  command->add_flag("--full", options->full, "Longer prompts and outputs, and every row");
+  command->add_flag("--full", options->full,
+                    "Longer prompts and outputs, every batch size up to 300 with a row at every "
+                    "place, one request in every situation; takes many times as long");
+  command->add_option("--schedules", options->schedules, "Random schedules to run (--full: 10x)")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->capture_default_str();
+  command->add_option("--first-schedule", options->first_schedule, "Seed of the first of them")
+      ->capture_default_str();
+  command
+      ->add_option("--save-schedule", options->save,
+                   "A random schedule that gives other bits is shrunk and written here")
+      ->capture_default_str();
+  command->add_option("--schedule", options->schedule,
+                      "Run the schedule of this file and nothing else");
   AddModelOptions(*command, options->model);
   return {command, [options] { return RunCheck(*options); }};
 }
