@@ -254,13 +254,13 @@ class Checker {
         options_.full ? SweepOptions{.max_rows = 300} : SweepOptions{.max_rows = 40, .step = 3};
     const auto report = SweepOperations(model_->backend(), Shape(), sweep);
     if (!report.ok()) return report.status();
-    AddSummary("sweeps of single operations", report->rows);
+    AddSummary(absl::StrCat(report->rows.size(), " sweeps of single operations"), report->rows);
     if (!options_.full) return absl::OkStatus();
     const auto every = SweepEveryPlace(model_->backend(), model_->config().width,
                                        {.max_rows = kMostRowsEveryPlace});
     if (!every.ok()) return every.status();
-    AddSummary(absl::StrCat("operations, one row at every batch size 1..", kMostRowsEveryPlace,
-                            " and place"),
+    AddSummary(absl::StrCat(every->rows.size(), " operations, one row at every batch size 1..",
+                            kMostRowsEveryPlace, " and place"),
                every->rows);
     return absl::OkStatus();
   }
@@ -277,8 +277,8 @@ class Checker {
   }
 
   // Several rows as one.
-  void AddSummary(const std::string& of_what, const std::vector<CheckRow>& rows) {
-    CheckRow all = {.name = absl::StrCat(rows.size(), " ", of_what)};
+  void AddSummary(const std::string& name, const std::vector<CheckRow>& rows) {
+    CheckRow all = {.name = name};
     for (const CheckRow& row : rows) {
       all.compared += row.compared;
       all.seconds += row.seconds;
@@ -305,12 +305,12 @@ class Checker {
                       .first_difference = o.deviation,
                       .seconds = o.seconds});
     }
-    AddSummary("orders of sums revealed", rows);
+    AddSummary(absl::StrCat(rows.size(), " orders of sums revealed"), rows);
     return absl::OkStatus();
   }
 
   absl::Status RunSchedules() {
-    const int64_t count = options_.schedules * (options_.full ? 10 : 1);
+    const int64_t count = options_.schedules * (options_.full ? 20 : 1);
     std::vector<CheckRow> rows;
     for (int64_t i = 0; i < count; ++i) {
       const auto start = Clock::now();
@@ -328,7 +328,9 @@ class Checker {
                                   }));
       break;
     }
-    if (count > 0) AddSummary("random schedules", rows);
+    if (count > 0) {
+      AddSummary(absl::StrCat(rows.size(), " random schedule", rows.size() == 1 ? "" : "s"), rows);
+    }
     return absl::OkStatus();
   }
 

@@ -72,9 +72,10 @@ class RequestSweeper {
     absl::StatusOr<Outcome> alone = One(Roomy(), {{.request = request_}}, 0);
     if (!alone.ok()) return alone.status();
     alone_ = *std::move(alone);
-    for (auto sweep : {&RequestSweeper::Company, &RequestSweeper::Slots, &RequestSweeper::Chunks,
-                       &RequestSweeper::PageSizes, &RequestSweeper::PageTables,
-                       &RequestSweeper::PrefixHits, &RequestSweeper::Preemptions}) {
+    for (auto sweep :
+         {&RequestSweeper::Company, &RequestSweeper::Slots, &RequestSweeper::Chunks,
+          &RequestSweeper::PageSizes, &RequestSweeper::PageTables, &RequestSweeper::PrefixHits,
+          &RequestSweeper::Preemptions, &RequestSweeper::Recordings}) {
       if (absl::Status s = (this->*sweep)(); !s.ok()) return s;
     }
     return std::move(rows_);
@@ -271,6 +272,28 @@ class RequestSweeper {
     }
     row.Require(static_cast<int64_t>(points.size()) >= options_.output / 2,
                 absl::StrCat("preempted at ", points.size(), " points only"));
+    Add(row);
+    return absl::OkStatus();
+  }
+
+  // A GPU replays steps that come again; alone, and among others that make more shapes of steps.
+  absl::Status Recordings() {
+    if (model_->backend().Info().kind != "cuda") return absl::OkStatus();
+    Row row("steps eager and from recordings");
+    for (bool eager : {true, false}) {
+      for (int64_t others : {0, 3}) {
+        EngineOptions options = Roomy();
+        options.enforce_eager = eager;
+        std::vector<ScheduledRequest> all = {{.request = request_}};
+        for (int64_t i = 0; i < others; ++i) all.push_back(Neighbour(i % options_.most_company));
+        if (absl::Status s =
+                Try(row, absl::StrCat(eager ? "eager, " : "recorded, ", others, " others"), options,
+                    std::move(all), 0);
+            !s.ok()) {
+          return s;
+        }
+      }
+    }
     Add(row);
     return absl::OkStatus();
   }

@@ -3,8 +3,8 @@
 
 // One request in every situation that an engine can put it in, one dimension at a time and without
 // gaps: every size of company, every slot in it, every prefill chunk, every page size, every length
-// of a prefix hit, every point of preemption. Compared are full logits, log-probabilities, ids,
-// text and digests with the request alone.
+// of a prefix hit, every point of preemption; on a GPU, eager and recorded. Compared are full
+// logits, log-probabilities, ids, text and digests with the request alone.
 
 #include <cstdint>
 #include <memory>

@@ -60,13 +60,9 @@ std::vector<std::map<int64_t, SampledToken>> RunRedraws(EngineCore& engine,
 TEST(Redraw, GivesEveryTokenAndLogProbability) {
   const std::vector<PreparedRequest> requests = Workload(*LoadTiny());
   const std::vector<Outcome> outcomes = RunAlone(requests);
-  EngineOptions chunks, tight;
+  EngineOptions chunks;
   chunks.max_num_batched_tokens = 7;
-  tight.block_size = 16;
-  tight.kv_cache_tokens = 112;
-  tight.max_num_batched_tokens = 20;
-  int64_t preemptions = 0;
-  for (const EngineOptions& options : {EngineOptions{}, chunks, tight}) {
+  for (const EngineOptions& options : {EngineOptions{}, chunks}) {
     const auto engine = MakeCore(options);
     std::vector<PreparedRequest> redraws;
     std::vector<std::pair<const PreparedRequest*, const Choice*>> of;
@@ -92,10 +88,33 @@ TEST(Redraw, GivesEveryTokenAndLogProbability) {
       }
     }
     EXPECT_GT(compared, 100);
-    preemptions += engine->Stats().preemptions;
     EXPECT_EQ(engine->Stats().kv_pages_in_use, 0);
   }
-  EXPECT_GT(preemptions, 0);
+}
+
+// Prefilled in small chunks beside an older request that grows and takes its pages.
+TEST(Redraw, SurvivesPreemption) {
+  PreparedRequest request = MakeRequest("r", Tokens(4, 70));
+  const std::vector<Outcome> alone = RunAlone({request});
+  const Choice& choice = alone[0].completion.choices[0];
+  EngineOptions tight;
+  tight.block_size = 16;
+  tight.kv_cache_tokens = 96;
+  tight.max_num_batched_tokens = 4;
+  const auto engine = MakeCore(tight);
+  PreparedRequest older = MakeRequest("older", Tokens(5, 15));
+  older.sampling.max_tokens = 40;
+  older.handle = 99;
+  older.callbacks.on_done = [](const absl::StatusOr<Completion>& done) {
+    EXPECT_TRUE(done.ok()) << done.status();
+  };
+  engine->Add(std::move(older));
+  const auto drawn = RunRedraws(*engine, {RedrawOf(request, choice, All(choice))});
+  EXPECT_GT(engine->Stats().preemptions, 0);
+  ASSERT_EQ(drawn[0].size(), choice.token_ids.size());
+  for (const auto& [index, token] : drawn[0]) {
+    EXPECT_EQ(token.token, choice.token_ids[static_cast<size_t>(index)]);
+  }
 }
 
 TEST(Redraw, OnlyWhatIsAskedFor) {

@@ -19,7 +19,7 @@ namespace {
 struct CheckCommandOptions {
   ModelOptions model;
   bool full = false;
-  int64_t schedules = 3;
+  int64_t schedules = 1;
   uint64_t first_schedule = 1;
   std::string schedule;                       // a file to run instead
   std::string save = "isobit-schedule.json";  // where a failed schedule goes
@@ -111,7 +111,7 @@ Command AddCheck(CLI::App& app) {
   command->add_flag("--full", options->full,
                     "Longer prompts and outputs, every batch size up to 300 with a row at every "
                     "place, one request in every situation; takes many times as long");
-  command->add_option("--schedules", options->schedules, "Random schedules to run (--full: 10x)")
+  command->add_option("--schedules", options->schedules, "Random schedules to run (--full: 20x)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--first-schedule", options->first_schedule, "Seed of the first of them")

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "invariance/guarantee.h"
 #include "kernels/numerics/contract_version.h"
 #include "runtime/api/json_writer.h"
 #include "tools/isobit/command.h"
@@ -64,7 +65,7 @@ std::string AsJson(const Engine& engine, const DeviceInfo& device) {
   out.BeginObject();
   out.Field("build", kBuildName).Field("contract", kContractVersion);
   out.Field("model_digest", model.digest().ToHex());
-  out.Field("guarantee", GuaranteeLevel(device));
+  out.Field("guarantee", GuaranteeName(LevelOf(device)));
   WriteModel(model, out);
   WriteTokenizer(model.tokenizer(), out);
   out.Key("memory").BeginObject();
@@ -112,7 +113,7 @@ std::string AsText(const Engine& engine, const DeviceInfo& device) {
                     t.chat_template() ? ", with chat template" : ", no chat template")},
       {"model digest", model.digest().ToHex()},
       {"contract", absl::StrCat("version ", kContractVersion)},
-      {"guarantee", GuaranteeLevel(device)},
+      {"guarantee", GuaranteeName(LevelOf(device))},
       {"device", absl::StrCat(device.kind, ": ", device.name, ", ", device.instructions, ", ",
                               device.threads, device.threads == 1 ? " thread" : " threads")},
       {"weights", absl::StrCat(Mebibytes(model.weight_bytes()), " in bf16")},

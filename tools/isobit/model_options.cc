@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "invariance/guarantee.h"
 #include "runtime/model/model.h"
 #include "tools/isobit/log.h"
 
@@ -150,6 +151,9 @@ std::unique_ptr<Model> LoadModel(const ModelOptions& options, ExitCode& exit_cod
   if (exit_code != kExitOk) return nullptr;
   absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options);
   if (!backend.ok()) return Fail(backend.status(), CodeOf(backend.status()), exit_code);
+  if (const absl::Status proven = CheckGuarantee((*backend)->Info()); !proven.ok()) {
+    return Fail(proven, kExitUnusable, exit_code);
+  }
   absl::StatusOr<std::unique_ptr<Model>> model =
       Model::Load(options.model, *std::move(backend), options.engine.max_model_len);
   if (!model.ok()) {
@@ -186,12 +190,6 @@ ExitCode ReportAudits(const Engine& engine) {
   LogError(absl::StrCat("an audit found that this machine does not repeat its own results: ",
                         stats.first_audit_difference));
   return kExitFailed;
-}
-
-std::string GuaranteeLevel(const DeviceInfo& device) {
-  // The CUDA backend checks at start that the card's arithmetic is the contract's.
-  return device.kind == "cpu" || device.kind == "cuda" || device.kind == "reference" ? "portable"
-                                                                                     : "device";
 }
 
 }  // namespace isobit

@@ -43,9 +43,6 @@ ExitCode ReportAudits(const Engine& engine);
 // Sets up the log alone.
 ExitCode SetUpLog(const ModelOptions& options);
 
-// "portable" or "device": see kernels/numerics/contract.md, guarantee levels.
-std::string GuaranteeLevel(const DeviceInfo& device);
-
 }  // namespace isobit
 
 #endif  // ISOBIT_TOOLS_ISOBIT_MODEL_OPTIONS_H_

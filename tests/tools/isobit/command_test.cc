@@ -46,14 +46,14 @@ TEST_F(TinyCommand, HelpNamesEveryCommandAndOption) {
   const ProcessResult help = RunProcess(folder_, {IsobitPath(), "--help"});
   EXPECT_EQ(help.exit_code, 0);
   for (const char* command :
-       {"run", "batch", "replay", "check", "tokenize", "inspect", "bench", "roofline"}) {
+       {"run", "batch", "replay", "check", "order", "tokenize", "inspect", "bench", "roofline"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const ProcessResult own = RunProcess(folder_, {IsobitPath(), command, "--help"});
     EXPECT_EQ(own.exit_code, 0);
     for (const char* option :
          {"--model", "--device", "--threads", "--max-model-len", "--seed", "--max-num-seqs",
           "--max-num-batched-tokens", "--block-size", "--kv-cache-tokens", "--no-prefix-cache",
-          "--enforce-eager", "--log-level", "--log-file"}) {
+          "--enforce-eager", "--audit", "--log-level", "--log-file"}) {
       EXPECT_THAT(own.out, HasSubstr(option)) << command;
     }
   }

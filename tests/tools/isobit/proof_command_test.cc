@@ -1,0 +1,113 @@
+// The commands that prove: spot checks, orders, guarantees, schedules, audits.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/tiny_model.h"
+#include "tests/tools/isobit/command_fixture.h"
+
+namespace isobit {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class ProofCommand : public CommandTest {
+ protected:
+  ProofCommand() {
+    model_ = folder_.Path("tiny.gguf");
+    std::filesystem::rename(
+        WriteTinyModel({.layers = 1, .width = 32, .ffn_width = 48, .heads = 2, .kv_heads = 1}),
+        model_);
+  }
+};
+
+TEST_F(ProofCommand, SpotChecksOfReceipts) {
+  const std::string receipt = folder_.Path("receipt.json");
+  const ProcessResult run = Run("run", {"-p", "Hello", "-n", "40", "--ignore-eos", "--receipt",
+                                        receipt, "--temp", "0.8", "--seed", "3"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const ProcessResult some = Run("replay", {receipt, "--positions", "5%"});
+  EXPECT_EQ(some.exit_code, 0) << some.out << some.err;
+  EXPECT_THAT(some.out, StartsWith(receipt + ": equal    2 of 40 tokens drawn again, digest "));
+  const ProcessResult all = Run("replay", {receipt, "--positions", "100%", "--device", "reference",
+                                           "--max-num-batched-tokens", "7"});
+  EXPECT_EQ(all.exit_code, 0) << all.out << all.err;
+  EXPECT_THAT(all.out, HasSubstr("40 of 40 tokens drawn again"));
+
+  // Changed so that its own digests give it away, whichever tokens are looked at.
+  json changed = json::parse(TempFolder::Read(receipt));
+  changed["choices"][0]["token_ids"][7] = 5;
+  const std::string other = folder_.Write("other.json", changed.dump());
+  const ProcessResult found = Run("replay", {other, "--positions", "5%"});
+  EXPECT_EQ(found.exit_code, 1);
+  EXPECT_THAT(found.out,
+              StartsWith(other + ": DIFFERS  the receipt was changed: choice 0, digest: recorded"));
+  for (const char* share : {"5", "0%", "101%", "x%", "-5%", "5%%"}) {
+    const ProcessResult wrong = Run("replay", {receipt, "--positions", share});
+    EXPECT_EQ(wrong.exit_code, 2) << share;
+    EXPECT_THAT(wrong.err, HasSubstr("must be a percentage above 0% and up to 100%")) << share;
+  }
+}
+
+TEST_F(ProofCommand, OrderPrintsTrees) {
+  const ProcessResult order =
+      Run("order", {"--rows", "1,5", "--keys", "40", "--trees", "--device", "cpu"});
+  EXPECT_EQ(order.exit_code, 0) << order.out << order.err;
+  EXPECT_THAT(order.out, AllOf(HasSubstr("ok    GEMM 267x32, fp32, 5 rows"),
+                               HasSubstr("chain of 2 steps: 0..15 | 16..31\n"),
+                               HasSubstr("chain of 3 steps: 0..15 | 16..31 | 32..39\n"),
+                               HasSubstr("RMSNorm of 32, 1 row"), Not(HasSubstr("FAIL")),
+                               HasSubstr("16 orders, 0 not the contract's")));
+  EXPECT_EQ(Run("order", {"--rows", "0"}).exit_code, 2);
+}
+
+TEST_F(ProofCommand, GuaranteeNeedsNoModel) {
+  const ProcessResult table = RunProcess(folder_, {IsobitPath(), "guarantee"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(StartsWith("| operation | type | device | level | proven by |\n"),
+                               HasSubstr("| portable |"), HasSubstr("| refused |")));
+}
+
+TEST_F(ProofCommand, SchedulesComeFromFiles) {
+  const std::string file = folder_.Write("schedule.json", R"({"format": "isobit schedule",
+    "version": 1, "engine": {"max_num_seqs": 2, "max_num_batched_tokens": 5, "block_size": 16,
+    "kv_cache_tokens": 64, "prefix_cache": true}, "poison_free_pages": true, "requests": [
+    {"id": "a", "prompt_token_ids": [1, 2, 3], "sampling": {"max_tokens": 9, "seed": 1},
+     "arrive_at_step": 0, "cancel_at_step": -1},
+    {"id": "b", "prompt_token_ids": [1, 2, 3, 4, 5, 6, 7, 8, 9], "sampling": {"max_tokens": 20,
+     "seed": 2}, "arrive_at_step": 2, "cancel_at_step": 9}]})");
+  const ProcessResult check = Run("check", {"--schedule", file});
+  EXPECT_EQ(check.exit_code, 0) << check.out << check.err;
+  EXPECT_THAT(check.out, StartsWith("ok    2 requests as scheduled"));
+  const std::string wrong = folder_.Write("wrong.json", "{\"format\": \"isobit schedule\"}");
+  const ProcessResult refused = Run("check", {"--schedule", wrong});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, HasSubstr(wrong + ": version is missing"));
+  EXPECT_EQ(Run("check", {"--schedule", "/nowhere"}).exit_code, 3);
+}
+
+TEST_F(ProofCommand, BatchIsAudited) {
+  std::string requests;
+  for (int i = 0; i < 30; ++i) {
+    requests += "{\"id\": \"r" + std::to_string(i) +
+                "\", \"prompt\": \"hello\", \"max_tokens\": 12, \"seed\": 1}\n";
+  }
+  const ProcessResult audited =
+      Run("batch", {"-", "--audit", "1", "--log-level", "info", "--max-num-seqs", "2"}, requests);
+  EXPECT_EQ(audited.exit_code, 0) << audited.err;
+  EXPECT_THAT(audited.err, HasSubstr(" tokens computed again, 0 differ"));
+  const ProcessResult off = Run("batch", {"-", "--audit", "0", "--log-level", "info"}, requests);
+  EXPECT_THAT(off.err, Not(HasSubstr("audited")));
+  EXPECT_EQ(ParseLines(off.out), ParseLines(audited.out));
+  EXPECT_EQ(Run("batch", {"-", "--audit", "2"}, requests).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace isobit
