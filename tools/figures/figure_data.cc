@@ -28,12 +28,10 @@
 namespace isobit {
 namespace {
 
-constexpr int64_t kBatches[] = {1, 2, 3, 4, 6, 8, 12, 16, 24};
-constexpr int64_t kOutput = 40;
-constexpr const char* kPrompts[] = {
-    "The capital of France is", "Once upon a time there was a", "The three primary colours are",
-    "To bake bread, first",     "In the year 1969, astronauts", "The largest planet is",
-};
+constexpr int64_t kBatches[] = {1, 2, 3, 4, 8, 12};
+constexpr int64_t kOutput = 24;
+constexpr const char* kPrompts[] = {"Once upon a time there was a", "To bake bread, first",
+                                    "In the year 1969, astronauts"};
 
 template <typename T>
 T Must(absl::StatusOr<T> value) {
