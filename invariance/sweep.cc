@@ -80,6 +80,7 @@ TiedRows MakeTiedRows(SplitMix& random, int64_t rows, int64_t width) {
 std::string EpilogueName(const GemmSweep& g) {
   std::string name = g.epilogue == Gemm::Epilogue::kFp32       ? ", fp32"
                      : g.epilogue == Gemm::Epilogue::kSiluGate ? ", SiLU gate"
+                     : g.epilogue == Gemm::Epilogue::kGeluGate ? ", GELU gate"
                                                                : ", bf16";
   if (g.bias) name += ", bias";
   if (g.residual == GemmSweep::Residual::kOwn) name += ", residual";
@@ -184,7 +185,8 @@ absl::StatusOr<CheckRow> SweepRmsNorm(Backend& backend, int64_t width, NormRows 
 
 absl::StatusOr<CheckRow> SweepGemm(Backend& backend, const GemmSweep& g,
                                    const SweepOptions& options) {
-  const bool gated = g.epilogue == Gemm::Epilogue::kSiluGate;
+  const bool gated =
+      g.epilogue == Gemm::Epilogue::kSiluGate || g.epilogue == Gemm::Epilogue::kGeluGate;
   const bool fp32 = g.epilogue == Gemm::Epilogue::kFp32;
   auto weight = RandomWeight(backend, options.seed, g.n, g.k,
                              gated ? WeightLayout::kGateUp : WeightLayout::kConcatenated);

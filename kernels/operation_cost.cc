@@ -20,7 +20,11 @@ OperationCost CostOf(const Embed& op) {
 }
 
 OperationCost CostOf(const RmsNorm& op) {
-  return {.name = "RMSNorm", .bytes = Bytes(2 * op.rows * op.width + op.width, sizeof(Bf16))};
+  const int64_t elements = op.rows * op.groups * op.width;
+  const size_t weight_size = op.wide_weight != nullptr ? sizeof(float) : sizeof(Bf16);
+  const int64_t passes = op.residual != nullptr ? 3 : 2;
+  return {.name = "RMSNorm",
+          .bytes = Bytes(passes * elements, sizeof(Bf16)) + Bytes(op.width, weight_size)};
 }
 
 OperationCost CostOf(const Gemm& op) {
@@ -33,7 +37,8 @@ OperationCost CostOf(const Gemm& op) {
       cost.bytes += Bytes(op.rows * n, sizeof(Bf16));
       break;
     case Gemm::Epilogue::kSiluGate:
-      cost.name += ", SiLU gate";
+    case Gemm::Epilogue::kGeluGate:
+      cost.name += op.epilogue == Gemm::Epilogue::kSiluGate ? ", SiLU gate" : ", GELU gate";
       cost.bytes += Bytes(op.rows * (n / 2), sizeof(Bf16));
       break;
     case Gemm::Epilogue::kFp32:

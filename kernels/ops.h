@@ -77,8 +77,8 @@ struct MatrixSource {
 // How the parts of a matrix are laid below each other.
 enum class WeightLayout {
   kConcatenated,  // all rows of part 0, then of part 1, ...: fused q, k, v
-  kGateUp,        // two parts of equal shape, for Gemm::Epilogue::kSiluGate only; the backend
-                  // interleaves them as it likes
+  kGateUp,  // two parts of equal shape, for Gemm's gates only; the backend interleaves them as
+            // it likes
 };
 
 // Weights in the layout that the backend computes from. Immutable.
@@ -143,15 +143,17 @@ struct RowBatch {
   int64_t max_context = 0;  // largest position + 1: for planning only, never for bits
 };
 
-// out[r] = row token_ids[r] of the table.
+// out[r] = row token_ids[r] of the table, times `scale` in fp32 and rounded to bf16 if that is
+// not 1.
 struct Embed {
   int64_t rows = 0;
   const Weight* table = nullptr;       // [vocab][width], kConcatenated
   const int32_t* token_ids = nullptr;  // [rows], each in [0, vocab)
-  Bf16* out = nullptr;                 // [rows][width]
+  float scale = 1.0f;
+  Bf16* out = nullptr;  // [rows][width]
 };
 
-// out[r] = RMSNorm of x[row_index ? row_index[r] : r] (contract 3).
+// out[r] = RMSNorm of x[row_index ? row_index[r] : r] (contract 3). `out` may be `x`.
 struct RmsNorm {
   int64_t rows = 0;
   int64_t width = 0;
@@ -160,21 +162,33 @@ struct RmsNorm {
   const int32_t* row_index = nullptr;  // [rows], nullable: picks the rows that need logits
   const Bf16* weight = nullptr;        // [width]
   Bf16* out = nullptr;                 // [rows][width]
+  // In place of `weight`: the norm that rounds once.
+  const float* wide_weight = nullptr;  // [width], nullable
+  // [rows][width], nullable, only with wide_weight and one group: added before the rounding. May be
+  // the same memory as out.
+  const Bf16* residual = nullptr;
+  // A row holds `groups` runs of `width` elements, each normalised by itself with the same weights:
+  // heads of a fused projection.
+  int64_t groups = 1;
+  int64_t stride = 0;  // elements from a row of x and out to the next; 0: groups * width
 };
 
-// Linear layer y = x W^T with one of three epilogues on the finished fp32 accumulator (contract 2).
+// Linear layer y = x W^T with an epilogue on the finished fp32 accumulator (contract 2).
 struct Gemm {
   enum class Epilogue {
-    kBf16,      // out_bf16[rows][n] = bf16(acc + bias + residual), absent terms left out
+    kBf16,      // out_bf16[rows][n] = bf16((acc + bias) * scale + residual), absent terms left out
     kSiluGate,  // out_bf16[rows][n / 2] = SiluGate(bf16(gate acc), bf16(up acc)) (contract 5);
                 // weight of layout kGateUp
-    kFp32,      // out_fp32[rows][n] = acc + bias
+    kFp32,      // out_fp32[rows][n] = SoftCap((acc + bias) * scale, soft_cap)
+    kGeluGate,  // as kSiluGate with GeluGate
   };
   int64_t rows = 0;
   const Weight* weight = nullptr;  // [n][k]
   const Bf16* x = nullptr;         // [rows][k]
   Epilogue epilogue = Epilogue::kBf16;
-  const float* bias = nullptr;  // [n], nullable; not with kSiluGate
+  const float* bias = nullptr;  // [n], nullable; not with a gate
+  float scale = 1.0f;           // not with a gate
+  float soft_cap = 0.0f;        // 0: none; only with kFp32
   // [rows][n], nullable, only with kBf16; may be the same memory as out_bf16.
   const Bf16* residual = nullptr;
   Bf16* out_bf16 = nullptr;
@@ -211,6 +225,7 @@ struct Attention {
   int kv_heads = 0;
   int head_dim = 0;
   double softmax_scale = 0;  // usually 1 / sqrt(head_dim)
+  float soft_cap = 0.0f;     // of scaled scores; 0: none
   int window = 0;           // 0: all; else only the last `window` positions, the row's own included
   const Bf16* q = nullptr;  // [rows][heads][head_dim]
   const KvCache* cache = nullptr;
@@ -290,6 +305,14 @@ struct SampleTokens {
 
 // ---- The backend
 
+// Operations beyond the plain ones. A backend that lacks one says so by its name in CheckModel.
+struct OptionalOperations {
+  bool wide_norm = false;  // RmsNorm: wide_weight, residual, groups, stride
+  bool gelu_gate = false;  // Gemm::Epilogue::kGeluGate
+  bool scales = false;     // Embed::scale, Gemm::scale
+  bool soft_caps = false;  // Gemm::soft_cap, Attention::soft_cap
+};
+
 // What a model asks of a backend, to be refused before anything is loaded.
 struct ModelShape {
   int64_t width = 0;
@@ -299,6 +322,7 @@ struct ModelShape {
   int kv_heads = 0;
   int head_dim = 0;
   int page_tokens = 0;
+  OptionalOperations optional = {};
 };
 
 struct DeviceInfo {

@@ -51,7 +51,7 @@ AttentionJob::AttentionJob(const Attention& attention, CpuContext& ctx)
       context(ctx),
       prepare_row(SelectPrepareRow(ctx)),
       kernels(SelectAttentionKernels(ctx)),
-      scale(MakeAttentionScale(attention.softmax_scale)),
+      scale(MakeAttentionScale(attention.softmax_scale, attention.soft_cap)),
       group(attention.heads / attention.kv_heads) {}
 
 int64_t AttentionBlocks::OpRow(int row) const {
@@ -208,6 +208,9 @@ void AttentionBlocks::ComputeScores(int64_t block_begin) {
   }
   for (int row = 0; row < tile_.rows(); ++row) {
     if (!ok || !q_exponents_[row].finite()) ScoreRowLiterally(block_begin, row);
+  }
+  if (job_->scale.soft_cap > 0.0f) {
+    job_->kernels.cap_scores(job_->scale, int64_t{tile_.rows()} * kBlockKeys, scores_);
   }
 }
 

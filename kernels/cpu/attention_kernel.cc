@@ -273,6 +273,20 @@ void Finish(const float* o, float l, int head_dim, Bf16* out) {
 
 #endif  // HWY_TARGET == HWY_SCALAR
 
+void CapScores(const AttentionScale& scale, int64_t n, float* scores) {
+  if constexpr (!kFusedMulAdd) {
+    for (int64_t i = 0; i < n; ++i) scores[i] = CapScore(scores[i], scale);
+    return;
+  }
+  const FloatTag df;
+  const auto softmax_scale = hn::Set(df, scale.softmax_scale);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(df));
+  for (int64_t i = 0; i < n; i += lanes) {
+    const auto scaled = hn::Mul(hn::LoadU(df, scores + i), softmax_scale);
+    hn::StoreU(SoftCapLanes(scaled, scale.soft_cap), df, scores + i);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace isobit
 HWY_AFTER_NAMESPACE();
@@ -284,12 +298,14 @@ HWY_EXPORT(Scores);
 HWY_EXPORT(Values);
 HWY_EXPORT(Probabilities);
 HWY_EXPORT(Finish);
+HWY_EXPORT(CapScores);
 
 AttentionKernels SelectAttentionKernels(const CpuContext& context) {
   return {SelectKernel(HWY_DISPATCH_TABLE(Scores), context),
           SelectKernel(HWY_DISPATCH_TABLE(Values), context),
           SelectKernel(HWY_DISPATCH_TABLE(Probabilities), context),
-          SelectKernel(HWY_DISPATCH_TABLE(Finish), context)};
+          SelectKernel(HWY_DISPATCH_TABLE(Finish), context),
+          SelectKernel(HWY_DISPATCH_TABLE(CapScores), context)};
 }
 
 }  // namespace isobit

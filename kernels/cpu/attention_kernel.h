@@ -84,6 +84,8 @@ struct AttentionKernels {
   void (*probabilities)(const ProbabilityBlock& block);
   // out[head_dim] = bf16(o * (1 / l)).
   void (*finish)(const float* o, float l, int head_dim, Bf16* out);
+  // CapScore of n finished dot products, in place. REQUIRES: a soft cap, n a multiple of 16.
+  void (*cap_scores)(const AttentionScale& scale, int64_t n, float* scores);
 };
 
 AttentionKernels SelectAttentionKernels(const CpuContext& context);

@@ -11,7 +11,12 @@ void RunEmbed(CpuContext& context, const Embed& op) {
   const auto& table = static_cast<const PackedWeight&>(*op.table);
   ForRows(context, op.rows, table.cols(), [&](int64_t r) {
     assert(op.token_ids[r] >= 0 && op.token_ids[r] < table.rows());
-    table.CopyRow(op.token_ids[r], op.out + r * table.cols());
+    Bf16* out = op.out + r * table.cols();
+    table.CopyRow(op.token_ids[r], out);
+    if (op.scale == 1.0f) return;
+    for (int64_t i = 0; i < table.cols(); ++i) {
+      out[i] = RoundToBf16(ieee::Mul(ToFloat(out[i]), op.scale));
+    }
   });
 }
 

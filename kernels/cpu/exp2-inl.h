@@ -1,4 +1,4 @@
-// Exp2 of kernels/numerics/scalar.h in vectors. Included once a Highway target.
+// Exp2 and SoftCap of kernels/numerics/scalar.h in vectors. Included once a Highway target.
 
 #if defined(ISOBIT_KERNELS_CPU_EXP2_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOBIT_KERNELS_CPU_EXP2_INL_H_
@@ -9,6 +9,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/cpu/simd-inl.h"
+#include "kernels/numerics/scalar.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace isobit {
@@ -35,6 +36,18 @@ HWY_INLINE Floats Exp2Lanes(Floats x) {
     return hn::BitCast(df, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127))));
   };
   return hn::Mul(hn::Mul(power, power_of_two(half)), power_of_two(hn::Sub(exponent, half)));
+}
+
+// Bit-equal to SoftCap if kFusedMulAdd, but for the payload of NaN. REQUIRES: cap > 0.
+HWY_INLINE Floats SoftCapLanes(Floats x, float cap) {
+  const FloatTag df;
+  const auto caps = hn::Set(df, cap);
+  const auto one = hn::Set(df, 1.0f);
+  const auto magnitude = hn::Abs(x);
+  const auto e = Exp2Lanes(hn::Mul(hn::Div(magnitude, caps), hn::Set(df, kMinusTwoLog2E)));
+  const auto capped = hn::Mul(caps, hn::Div(hn::Sub(one, e), hn::Add(one, e)));
+  const auto signed_cap = hn::IfThenElse(hn::Lt(x, hn::Zero(df)), hn::Neg(capped), capped);
+  return hn::IfThenElse(hn::IsNaN(x), x, signed_cap);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -18,16 +18,32 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int kGatePanelRows = kPanelLanes / 2;
 
-// SiluGate of kernels/numerics/scalar.h.
-HWY_INLINE Floats SiluGateLanes(Floats gate, Floats up) {
+// The gated activations of kernels/numerics/scalar.h: each is g / (1 + 2^e) with an e of its own.
+struct SiluLanes {
+  static Bf16 Scalar(Bf16 gate, Bf16 up) { return SiluGate(gate, up); }
+  static HWY_INLINE Floats Exponent(Floats g) { return hn::Mul(g, hn::Set(FloatTag(), -kLog2E)); }
+};
+
+struct GeluLanes {
+  static Bf16 Scalar(Bf16 gate, Bf16 up) { return GeluGate(gate, up); }
+  static HWY_INLINE Floats Exponent(Floats g) {
+    const FloatTag df;
+    const auto cube = hn::Mul(hn::Mul(g, g), g);
+    return hn::Mul(hn::Set(df, kGeluScale), hn::MulAdd(hn::Set(df, kGeluCube), cube, g));
+  }
+};
+
+template <typename Activation>
+HWY_INLINE Floats GateLanes(Floats gate, Floats up) {
   const FloatTag df;
   const auto g = RoundedToBf16(gate);
-  const auto exp_minus_g = Exp2Lanes(hn::Mul(g, hn::Set(df, -kLog2E)));
-  const auto activated = RoundedToBf16(hn::Div(g, hn::Add(hn::Set(df, 1.0f), exp_minus_g)));
+  const auto power = Exp2Lanes(Activation::Exponent(g));
+  const auto activated = RoundedToBf16(hn::Div(g, hn::Add(hn::Set(df, 1.0f), power)));
   return RoundedToBf16(hn::Mul(activated, RoundedToBf16(up)));
 }
 
-void SiluGateEpilogue(const Gemm& op, int64_t row, int64_t panel, const float* acc) {
+template <typename Activation>
+HWY_INLINE void GateEpilogue(const Gemm& op, int64_t row, int64_t panel, const float* acc) {
   const FloatTag df;
   const int lanes = static_cast<int>(hn::Lanes(df));
   const int64_t n = op.weight->rows() / 2;
@@ -38,10 +54,19 @@ void SiluGateEpilogue(const Gemm& op, int64_t row, int64_t panel, const float* a
   int i = 0;
   if constexpr (kFusedMulAdd) {
     for (; i + lanes <= count; i += lanes) {
-      StoreRoundedBf16(SiluGateLanes(hn::LoadU(df, acc + i), hn::LoadU(df, up + i)), out + i);
+      StoreRoundedBf16(GateLanes<Activation>(hn::LoadU(df, acc + i), hn::LoadU(df, up + i)),
+                       out + i);
     }
   }
-  for (; i < count; ++i) out[i] = SiluGate(RoundToBf16(acc[i]), RoundToBf16(up[i]));
+  for (; i < count; ++i) out[i] = Activation::Scalar(RoundToBf16(acc[i]), RoundToBf16(up[i]));
+}
+
+void SiluGateEpilogue(const Gemm& op, int64_t row, int64_t panel, const float* acc) {
+  GateEpilogue<SiluLanes>(op, row, panel, acc);
+}
+
+void GeluGateEpilogue(const Gemm& op, int64_t row, int64_t panel, const float* acc) {
+  GateEpilogue<GeluLanes>(op, row, panel, acc);
 }
 
 void Bf16Epilogue(const Gemm& op, int64_t row, int64_t panel, const float* acc) {
@@ -53,16 +78,19 @@ void Bf16Epilogue(const Gemm& op, int64_t row, int64_t panel, const float* acc) 
   const float* bias = op.bias == nullptr ? nullptr : op.bias + begin;
   const Bf16* residual = op.residual == nullptr ? nullptr : op.residual + row * n + begin;
   Bf16* out = op.out_bf16 + row * n + begin;
+  const auto scale = hn::Set(df, op.scale);
   int i = 0;
   for (; i + lanes <= count; i += lanes) {
     auto y = hn::LoadU(df, acc + i);
     if (bias != nullptr) y = hn::Add(y, hn::LoadU(df, bias + i));
+    if (op.scale != 1.0f) y = hn::Mul(y, scale);
     if (residual != nullptr) y = hn::Add(y, LoadBf16(residual + i));
     StoreRoundedBf16(RoundedToBf16(y), out + i);
   }
   for (; i < count; ++i) {
     float y = acc[i];
     if (bias != nullptr) y = ieee::Add(y, bias[i]);
+    if (op.scale != 1.0f) y = ieee::Mul(y, op.scale);
     if (residual != nullptr) y = ieee::Add(y, ToFloat(residual[i]));
     out[i] = RoundToBf16(y);
   }
@@ -77,15 +105,22 @@ void Fp32Epilogue(const Gemm& op, int64_t row, int64_t panel, const float* acc) 
   const float* bias = op.bias == nullptr ? nullptr : op.bias + begin;
   float* out = op.out_fp32 + row * n + begin;
   const auto nan = hn::Set(df, CanonicalNan());
+  const auto scale = hn::Set(df, op.scale);
   int i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  // Without fused operations the cap is left to the scalar function.
+  const bool in_vectors = kFusedMulAdd || !(op.soft_cap > 0.0f);
+  for (; in_vectors && i + lanes <= count; i += lanes) {
     auto y = hn::LoadU(df, acc + i);
     if (bias != nullptr) y = hn::Add(y, hn::LoadU(df, bias + i));
+    if (op.scale != 1.0f) y = hn::Mul(y, scale);
+    if (op.soft_cap > 0.0f) y = SoftCapLanes(y, op.soft_cap);
     hn::StoreU(hn::IfThenElse(hn::IsNaN(y), nan, y), df, out + i);
   }
   for (; i < count; ++i) {
-    const float y = bias == nullptr ? acc[i] : ieee::Add(acc[i], bias[i]);
-    out[i] = Canonical(y);
+    float y = acc[i];
+    if (bias != nullptr) y = ieee::Add(y, bias[i]);
+    if (op.scale != 1.0f) y = ieee::Mul(y, op.scale);
+    out[i] = Canonical(SoftCap(y, op.soft_cap));
   }
 }
 
@@ -97,6 +132,7 @@ HWY_AFTER_NAMESPACE();
 namespace isobit {
 
 HWY_EXPORT(SiluGateEpilogue);
+HWY_EXPORT(GeluGateEpilogue);
 HWY_EXPORT(Bf16Epilogue);
 HWY_EXPORT(Fp32Epilogue);
 
@@ -104,6 +140,8 @@ GemmEpilogue SelectGemmEpilogue(const CpuContext& context, Gemm::Epilogue epilog
   switch (epilogue) {
     case Gemm::Epilogue::kSiluGate:
       return SelectKernel(HWY_DISPATCH_TABLE(SiluGateEpilogue), context);
+    case Gemm::Epilogue::kGeluGate:
+      return SelectKernel(HWY_DISPATCH_TABLE(GeluGateEpilogue), context);
     case Gemm::Epilogue::kBf16:
       return SelectKernel(HWY_DISPATCH_TABLE(Bf16Epilogue), context);
     case Gemm::Epilogue::kFp32:

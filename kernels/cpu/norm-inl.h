@@ -1,4 +1,5 @@
-// RmsNormRow of kernels/numerics/row_sum.h in vectors. Included once a Highway target.
+// RmsNormRow and WideNormRow of kernels/numerics/row_sum.h in vectors. Included once a Highway
+// target.
 
 #if defined(ISOBIT_KERNELS_CPU_NORM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ISOBIT_KERNELS_CPU_NORM_INL_H_
@@ -69,6 +70,25 @@ inline void RmsNormRowSimd(const Bf16* x, const Bf16* weight, int64_t n, float e
     StoreRoundedBf16(RoundedToBf16(hn::Mul(normalised, LoadBf16(weight + i))), out + i);
   }
   for (; i < n; ++i) out[i] = RmsNormElement(x[i], scale, weight[i]);
+}
+
+// `residual` may be null. `out` may be `x` or `residual`.
+inline void WideNormRowSimd(const Bf16* x, const float* weight, int64_t n, float eps,
+                            const Bf16* residual, Bf16* out) {
+  const FloatTag df;
+  const int64_t lanes = hn::Lanes(df);
+  const float scale = RmsScale(SumOfSquaresSimd(x, n), n, eps);
+  const auto scales = hn::Set(df, scale);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    auto y = hn::Mul(hn::Mul(LoadBf16(x + i), scales), hn::LoadU(df, weight + i));
+    if (residual != nullptr) y = hn::Add(y, LoadBf16(residual + i));
+    StoreRoundedBf16(RoundedToBf16(y), out + i);
+  }
+  for (; i < n; ++i) {
+    out[i] = residual == nullptr ? WideNormElement(x[i], scale, weight[i])
+                                 : WideNormElement(x[i], scale, weight[i], residual[i]);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

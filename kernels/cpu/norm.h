@@ -6,7 +6,7 @@
 
 namespace isobit {
 
-// Bit-equal to RmsNormRow of kernels/numerics/row_sum.h. Returns when the output is written.
+// Bit-equal to RmsNormRow and WideNormRow of kernels/numerics/row_sum.h. Returns when the output is written.
 void RunRmsNorm(CpuContext& context, const RmsNorm& op);
 
 }  // namespace isobit

@@ -143,6 +143,7 @@ BackendCounters CudaBackend::Counters() const {
 
 absl::Status CudaBackend::CheckModel(const ModelShape& shape) const {
   if (absl::Status s = CheckModelShape(shape); !s.ok()) return s;
+  if (absl::Status s = RefuseOptionalOperations(shape.optional, "CUDA"); !s.ok()) return s;
   if (absl::Status s = CheckMultiple("width", shape.width, kGemmColsMultiple); !s.ok()) return s;
   if (absl::Status s = CheckMultiple("ffn_width", shape.ffn_width, kGemmColsMultiple); !s.ok()) {
     return s;

@@ -24,6 +24,7 @@
 #include "kernels/numerics/dot16.h"
 #include "kernels/numerics/grid_exp.h"
 #include "kernels/numerics/host_device.h"
+#include "kernels/numerics/scalar.h"
 
 namespace isobit {
 
@@ -65,11 +66,21 @@ ISOBIT_HOST_DEVICE inline float BucketThreshold(float c) {
 struct AttentionScale {
   float c;          // scores to log2 units
   float threshold;  // T: scores below it in magnitude need no bucket
+  // With a soft cap, scores are scaled before it, and c is log2(e).
+  float softmax_scale = 1.0f;
+  float soft_cap = 0.0f;  // 0: none
 };
 
-ISOBIT_HOST_DEVICE inline AttentionScale MakeAttentionScale(double softmax_scale) {
-  const float c = ScoreScaleFrom(softmax_scale);
-  return {c, BucketThreshold(c)};
+ISOBIT_HOST_DEVICE inline AttentionScale MakeAttentionScale(double softmax_scale,
+                                                            float soft_cap = 0.0f) {
+  const float c = ScoreScaleFrom(soft_cap > 0.0f ? 1.0 : softmax_scale);
+  return {c, BucketThreshold(c), static_cast<float>(softmax_scale), soft_cap};
+}
+
+// S_j of a finished dot product: itself, or capped.
+ISOBIT_HOST_DEVICE inline float CapScore(float dot, const AttentionScale& scale) {
+  if (!(scale.soft_cap > 0.0f)) return dot;
+  return SoftCap(ieee::Mul(dot, scale.softmax_scale), scale.soft_cap);
 }
 
 // B of a block whose largest score is m: 0 if |m| < T, else m * c cut toward zero to a multiple of
@@ -129,7 +140,7 @@ ISOBIT_HOST_DEVICE void AttendBlock(const Bf16* q, int head_dim, AttentionScale 
     visible[j] = first_key <= key && key <= last_key;
     if (!visible[j]) continue;
     any_visible = true;
-    score[j] = DotChain(q, key_at(key), head_dim);
+    score[j] = CapScore(DotChain(q, key_at(key), head_dim), scale);
     // A NaN is passed over here; its p makes the whole row NaN.
     if (score[j] > m) m = score[j];
   }

@@ -35,38 +35,98 @@ struct RopeScaling {
     kNone,
     kLinear,  // inv_freq / factor
     kLlama3,  // Llama 3.1: by wavelength against the original context
+    kYarn,    // YaRN, arXiv:2309.00071: by dimension, between the turns beta_fast and beta_slow
   };
   Kind kind = Kind::kNone;
   double factor = 1.0;
   double low_freq_factor = 1.0;            // kLlama3
   double high_freq_factor = 4.0;           // kLlama3
-  double original_max_positions = 8192.0;  // kLlama3
+  double original_max_positions = 8192.0;  // kLlama3, kYarn
+  double beta_fast = 32.0;                 // kYarn
+  double beta_slow = 1.0;                  // kYarn
+  bool truncate = true;                    // kYarn: the ramp's ends are whole dimensions
+  float attention_factor = 1.0f;           // cos and sin are multiplied by it
 };
 
-// Applies the scaling in place, in the double operations written here.
-ISOBIT_HOST_DEVICE inline void ScaleRopeInvFreq(const RopeScaling& scaling, int pairs,
-                                                double* inv_freq) {
-  constexpr double kTwoPi = 0x1.921fb54442d18p+2;
-  if (scaling.kind == RopeScaling::Kind::kNone) return;
+// 0.1 ln(factor) + 1, the attention factor that YaRN recommends, rounded once to fp32.
+ISOBIT_HOST_DEVICE inline float YarnAttentionFactor(double factor) {
+  if (!(factor > 1.0)) return 1.0f;
+  return static_cast<float>(ieee::Add(ieee::Mul(0.1, LogDoubleDouble(factor).high), 1.0));
+}
+
+namespace rope_internal {
+
+inline constexpr double kTwoPi = 0x1.921fb54442d18p+2;
+
+// The dimension that makes `turns` turns over the original context.
+ISOBIT_HOST_DEVICE inline double YarnDimension(const RopeScaling& scaling, double turns,
+                                               int rotary_dim, double log_theta) {
+  const double ratio = ieee::Div(scaling.original_max_positions, ieee::Mul(turns, kTwoPi));
+  const double log_ratio =
+      ratio >= 1.0 ? LogDoubleDouble(ratio).high : -LogDoubleDouble(ieee::Div(1.0, ratio)).high;
+  return ieee::Div(ieee::Mul(static_cast<double>(rotary_dim), log_ratio),
+                   ieee::Mul(2.0, log_theta));
+}
+
+// The largest integer not above x, |x| < 2^31.
+ISOBIT_HOST_DEVICE inline double Floor(double x) {
+  const auto whole = static_cast<double>(static_cast<int64_t>(x));
+  return whole > x ? whole - 1.0 : whole;
+}
+
+ISOBIT_HOST_DEVICE inline void ScaleByYarn(const RopeScaling& scaling, double theta, int pairs,
+                                           double* inv_freq) {
+  const double log_theta = LogDoubleDouble(theta).high;
+  double low = YarnDimension(scaling, scaling.beta_fast, 2 * pairs, log_theta);
+  double high = YarnDimension(scaling, scaling.beta_slow, 2 * pairs, log_theta);
+  if (scaling.truncate) {
+    low = Floor(low);
+    high = -Floor(-high);
+  }
+  if (low < 0.0) low = 0.0;
+  if (high > 2 * pairs - 1) high = 2 * pairs - 1;
+  if (low == high) high = ieee::Add(high, 0.001);
   for (int i = 0; i < pairs; ++i) {
+    double ramp = ieee::Div(ieee::Sub(static_cast<double>(i), low), ieee::Sub(high, low));
+    ramp = ramp < 0.0 ? 0.0 : ramp > 1.0 ? 1.0 : ramp;
     const double scaled = ieee::Div(inv_freq[i], scaling.factor);
-    if (scaling.kind == RopeScaling::Kind::kLinear) {
-      inv_freq[i] = scaled;
-      continue;
-    }
-    // Turns that this frequency makes over the original context: many turns keep the frequency, few
-    // are scaled in full, between the two it is blended.
-    const double wavelength = ieee::Div(kTwoPi, inv_freq[i]);
-    const double turns = ieee::Div(scaling.original_max_positions, wavelength);
-    if (turns > scaling.high_freq_factor) continue;
-    if (turns < scaling.low_freq_factor) {
-      inv_freq[i] = scaled;
-      continue;
-    }
-    const double blend = ieee::Div(ieee::Sub(turns, scaling.low_freq_factor),
-                                   ieee::Sub(scaling.high_freq_factor, scaling.low_freq_factor));
-    inv_freq[i] =
-        ieee::Add(ieee::Mul(ieee::Sub(1.0, blend), scaled), ieee::Mul(blend, inv_freq[i]));
+    inv_freq[i] = ieee::Add(ieee::Mul(scaled, ramp), ieee::Mul(inv_freq[i], ieee::Sub(1.0, ramp)));
+  }
+}
+
+ISOBIT_HOST_DEVICE inline double ScaleByLlama3(const RopeScaling& scaling, double inv_freq) {
+  // Turns that this frequency makes over the original context: many turns keep the frequency, few
+  // are scaled in full, between the two it is blended.
+  const double scaled = ieee::Div(inv_freq, scaling.factor);
+  const double wavelength = ieee::Div(kTwoPi, inv_freq);
+  const double turns = ieee::Div(scaling.original_max_positions, wavelength);
+  if (turns > scaling.high_freq_factor) return inv_freq;
+  if (turns < scaling.low_freq_factor) return scaled;
+  const double blend = ieee::Div(ieee::Sub(turns, scaling.low_freq_factor),
+                                 ieee::Sub(scaling.high_freq_factor, scaling.low_freq_factor));
+  return ieee::Add(ieee::Mul(ieee::Sub(1.0, blend), scaled), ieee::Mul(blend, inv_freq));
+}
+
+}  // namespace rope_internal
+
+// Applies the scaling in place, in the double operations written here. `theta` is what inv_freq was
+// made from.
+ISOBIT_HOST_DEVICE inline void ScaleRopeInvFreq(const RopeScaling& scaling, double theta, int pairs,
+                                                double* inv_freq) {
+  switch (scaling.kind) {
+    case RopeScaling::Kind::kNone:
+      return;
+    case RopeScaling::Kind::kLinear:
+      for (int i = 0; i < pairs; ++i) inv_freq[i] = ieee::Div(inv_freq[i], scaling.factor);
+      return;
+    case RopeScaling::Kind::kLlama3:
+      for (int i = 0; i < pairs; ++i) {
+        inv_freq[i] = rope_internal::ScaleByLlama3(scaling, inv_freq[i]);
+      }
+      return;
+    case RopeScaling::Kind::kYarn:
+      rope_internal::ScaleByYarn(scaling, theta, pairs, inv_freq);
+      return;
   }
 }
 
@@ -119,14 +179,14 @@ ISOBIT_HOST_DEVICE inline CosSin CosSinOf(double angle) {
           static_cast<float>(quadrant >= 2 ? -turned_sin : turned_sin)};
 }
 
-// One row of the tables: cos and sin of the double product position * inv_freq[i].
-// REQUIRES: 0 <= position <= 2^24.
+// One row of the tables: cos and sin of the double product position * inv_freq[i], each times the
+// attention factor in fp32. REQUIRES: 0 <= position <= 2^24.
 ISOBIT_HOST_DEVICE inline void RopeTableRow(int64_t position, const double* inv_freq, int pairs,
-                                            float* cos, float* sin) {
+                                            float* cos, float* sin, float attention_factor = 1.0f) {
   for (int i = 0; i < pairs; ++i) {
     const CosSin value = CosSinOf(ieee::Mul(static_cast<double>(position), inv_freq[i]));
-    cos[i] = value.cos;
-    sin[i] = value.sin;
+    cos[i] = ieee::Mul(value.cos, attention_factor);
+    sin[i] = ieee::Mul(value.sin, attention_factor);
   }
 }
 

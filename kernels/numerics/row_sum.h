@@ -73,6 +73,24 @@ ISOBIT_HOST_DEVICE inline void RmsNormRow(const Bf16* x, const Bf16* weight, int
   for (int64_t i = 0; i < n; ++i) out[i] = RmsNormElement(x[i], scale, weight[i]);
 }
 
+// The norm with one rounding: weights in fp32, and a residual added before it if there is one.
+ISOBIT_HOST_DEVICE inline Bf16 WideNormElement(Bf16 x, float scale, float weight) {
+  return RoundToBf16(ieee::Mul(ieee::Mul(ToFloat(x), scale), weight));
+}
+ISOBIT_HOST_DEVICE inline Bf16 WideNormElement(Bf16 x, float scale, float weight, Bf16 residual) {
+  return RoundToBf16(ieee::Add(ieee::Mul(ieee::Mul(ToFloat(x), scale), weight), ToFloat(residual)));
+}
+
+// `residual` may be null. `out` may be `x` or `residual`.
+ISOBIT_HOST_DEVICE inline void WideNormRow(const Bf16* x, const float* weight, int64_t n, float eps,
+                                           const Bf16* residual, Bf16* out) {
+  const float scale = RmsScale(SumOfSquares(x, n), n, eps);
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = residual == nullptr ? WideNormElement(x[i], scale, weight[i])
+                                 : WideNormElement(x[i], scale, weight[i], residual[i]);
+  }
+}
+
 }  // namespace isobit
 
 #endif  // ISOBIT_KERNELS_NUMERICS_ROW_SUM_H_

@@ -1,7 +1,7 @@
 #ifndef ISOBIT_KERNELS_NUMERICS_SCALAR_H_
 #define ISOBIT_KERNELS_NUMERICS_SCALAR_H_
 
-// exp2, log, and SiLU made of them (contract 5).
+// exp2, log, and SiLU, GELU and the soft cap made of them (contract 5).
 //
 // Each function is a fixed sequence of IEEE operations on fp32: no table, no branch that a compiler
 // could turn into other arithmetic, so scalar code, SIMD and GPU agree by construction. Polynomials
@@ -107,6 +107,37 @@ ISOBIT_HOST_DEVICE inline float Silu(float x) {
 ISOBIT_HOST_DEVICE inline Bf16 SiluGate(Bf16 gate, Bf16 up) {
   const Bf16 activated = RoundToBf16(Silu(ToFloat(gate)));
   return RoundToBf16(ieee::Mul(ToFloat(activated), ToFloat(up)));
+}
+
+inline constexpr float kGeluCube = 0x1.6e4e260000000p-5f;    // 0.044715
+inline constexpr float kGeluScale = -0x1.26aec20000000p+1f;  // -2 sqrt(2 / pi) log2(e)
+
+// GELU in its tanh form, 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), written with the same
+// quotient as SiLU: x / (1 + Exp2(kGeluScale * (x + 0.044715 x^3))). Two products for the cube, one
+// fma, one product, Exp2, one addition, one division. -infinity gives NaN, as those operations do.
+ISOBIT_HOST_DEVICE inline float GeluTanh(float x) {
+  const float cube = ieee::Mul(ieee::Mul(x, x), x);
+  const float inner = ieee::Fma(kGeluCube, cube, x);
+  return Canonical(ieee::Div(x, ieee::Add(1.0f, Exp2(ieee::Mul(kGeluScale, inner)))));
+}
+
+// As SiluGate.
+ISOBIT_HOST_DEVICE inline Bf16 GeluGate(Bf16 gate, Bf16 up) {
+  const Bf16 activated = RoundToBf16(GeluTanh(ToFloat(gate)));
+  return RoundToBf16(ieee::Mul(ToFloat(activated), ToFloat(up)));
+}
+
+inline constexpr float kMinusTwoLog2E = -0x1.7154760000000p+1f;  // -2 log2(e)
+
+// cap * tanh(x / cap), odd by construction: with e = Exp2(|x| / cap * -2 log2(e)) it is
+// cap * ((1 - e) / (1 + e)) under the sign of x. One operation each, in that order; within
+// 2^-22 * cap of the exact value. cap <= 0: x itself.
+ISOBIT_HOST_DEVICE inline float SoftCap(float x, float cap) {
+  if (!(cap > 0.0f)) return x;
+  const float magnitude = BitsFloat(FloatBits(x) & 0x7fffffffu);
+  const float e = Exp2(ieee::Mul(ieee::Div(magnitude, cap), kMinusTwoLog2E));
+  const float capped = ieee::Mul(cap, ieee::Div(ieee::Sub(1.0f, e), ieee::Add(1.0f, e)));
+  return Canonical(x < 0.0f ? -capped : capped);
 }
 
 }  // namespace isobit

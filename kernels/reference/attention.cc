@@ -8,7 +8,7 @@ void Run(const Attention& op) {
   const RowBatch& batch = *op.batch;
   const auto& cache = static_cast<const ReferenceKvCache&>(*op.cache);
   const int page_tokens = cache.shape().page_tokens;
-  const AttentionScale scale = MakeAttentionScale(op.softmax_scale);
+  const AttentionScale scale = MakeAttentionScale(op.softmax_scale, op.soft_cap);
   for (int64_t r = 0; r < batch.rows; ++r) {
     const int64_t last_key = batch.position[r];
     const int64_t first_key = FirstVisibleKey(last_key, op.window);

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "kernels/reference/backend.h"
 
 namespace isobit::reference {
@@ -9,7 +7,11 @@ void Run(const Embed& op) {
   const int64_t width = table.cols();
   for (int64_t r = 0; r < op.rows; ++r) {
     assert(op.token_ids[r] >= 0 && op.token_ids[r] < table.rows());
-    std::copy_n(table.Row(op.token_ids[r]), width, op.out + r * width);
+    const Bf16* row = table.Row(op.token_ids[r]);
+    for (int64_t i = 0; i < width; ++i) {
+      op.out[r * width + i] =
+          op.scale == 1.0f ? row[i] : RoundToBf16(ieee::Mul(ToFloat(row[i]), op.scale));
+    }
   }
 }
 

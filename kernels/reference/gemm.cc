@@ -11,14 +11,15 @@ float Accumulate(const Gemm& op, int64_t r, int64_t i) {
   return DotChain(op.x + r * weight.cols(), weight.Row(i), weight.cols());
 }
 
-void RunSiluGate(const Gemm& op) {
+void RunGate(const Gemm& op) {
   assert(op.weight->layout() == WeightLayout::kGateUp);
   const int64_t n = op.weight->rows() / 2;
   for (int64_t r = 0; r < op.rows; ++r) {
     for (int64_t i = 0; i < n; ++i) {
       const Bf16 gate = RoundToBf16(Accumulate(op, r, i));
       const Bf16 up = RoundToBf16(Accumulate(op, r, n + i));
-      op.out_bf16[r * n + i] = SiluGate(gate, up);
+      op.out_bf16[r * n + i] =
+          op.epilogue == Gemm::Epilogue::kSiluGate ? SiluGate(gate, up) : GeluGate(gate, up);
     }
   }
 }
@@ -26,14 +27,17 @@ void RunSiluGate(const Gemm& op) {
 }  // namespace
 
 void Run(const Gemm& op) {
-  if (op.epilogue == Gemm::Epilogue::kSiluGate) return RunSiluGate(op);
+  if (op.epilogue == Gemm::Epilogue::kSiluGate || op.epilogue == Gemm::Epilogue::kGeluGate) {
+    return RunGate(op);
+  }
   const int64_t n = op.weight->rows();
   for (int64_t r = 0; r < op.rows; ++r) {
     for (int64_t i = 0; i < n; ++i) {
       float y = Accumulate(op, r, i);
       if (op.bias != nullptr) y = ieee::Add(y, op.bias[i]);
+      if (op.scale != 1.0f) y = ieee::Mul(y, op.scale);
       if (op.epilogue == Gemm::Epilogue::kFp32) {
-        op.out_fp32[r * n + i] = Canonical(y);
+        op.out_fp32[r * n + i] = Canonical(SoftCap(y, op.soft_cap));
       } else {
         if (op.residual != nullptr) y = ieee::Add(y, ToFloat(op.residual[r * n + i]));
         op.out_bf16[r * n + i] = RoundToBf16(y);

@@ -103,6 +103,7 @@ class Batch {
     op.kv_heads = shape_.kv_heads;
     op.head_dim = shape_.head_dim;
     op.softmax_scale = softmax_scale;
+    op.soft_cap = soft_cap;
     op.window = shape_.window;
     op.q = q_.data();
     op.layer = kLayer;
@@ -129,6 +130,7 @@ class Batch {
 
   const Shape& shape() const { return shape_; }
   double softmax_scale = 0.125;
+  float soft_cap = 0.0f;
 
  private:
   void AddSequence(size_t s, const MakeElement& make, Random& random) {
@@ -255,6 +257,35 @@ TEST(AttentionTest, Windows) {
     Batch batch(shape, {{1300, 2}, {150, 40}}, Plain, 9);
     EXPECT_EQ(ExpectEqual(batch, absl::StrCat("window ", window)), 0.0);
   }
+}
+
+// Caps far above, around and below the scores, up to where capped scores pass the threshold of the
+// fast path.
+TEST(AttentionTest, SoftCaps) {
+  const MakeElement large = [](Random& random, int what, int64_t, int) {
+    return RoundToBf16(random.Normal(0.0f, what == 2 ? 1.0f : 4.0f));
+  };
+  for (float cap : {0.5f, 5.0f, 50.0f, 1000.0f}) {
+    for (const MakeElement& make : {MakeElement(Plain), large}) {
+      Shape shape;
+      shape.window = cap == 5.0f ? 100 : 0;
+      Batch batch(shape, {{1100, 2}, {150, 40}}, make, 10);
+      batch.soft_cap = cap;
+      ExpectEqual(batch, absl::StrCat("cap ", cap));
+    }
+  }
+  // A cap that no score comes near changes next to nothing; one that binds, a lot.
+  Batch plain({}, {{200, 3}}, Plain, 10), loose({}, {{200, 3}}, Plain, 10),
+      tight({}, {{200, 3}}, Plain, 10);
+  loose.soft_cap = 1000.0f;
+  tight.soft_cap = 0.5f;
+  const auto distance = [](const std::vector<Bf16>& a, const std::vector<Bf16>& b) {
+    float sum = 0;
+    for (size_t i = 0; i < a.size(); ++i) sum += std::fabs(ToFloat(a[i]) - ToFloat(b[i]));
+    return sum / static_cast<float>(a.size());
+  };
+  EXPECT_LT(distance(plain.RunReference(), loose.RunReference()), 1e-3f);
+  EXPECT_GT(distance(plain.RunReference(), tight.RunReference()), 1e-2f);
 }
 
 // Scores that rise or fall with the position, from a little to beyond what fp32 can exponentiate:

@@ -44,6 +44,10 @@ TEST_P(EmbedTest, GathersRows) {
         op.out = got.data();
         RunEmbed(context_, op);
         EXPECT_TRUE(SameBits(got, want, width)) << vocab << " x " << width << ", " << rows;
+        op.scale = 55.5f;
+        RunEmbed(context_, op);
+        for (Bf16& x : want) x = RoundToBf16(ToFloat(x) * 55.5f);
+        EXPECT_TRUE(SameBits(got, want, width)) << "scaled";
       }
     }
   }

@@ -60,13 +60,17 @@ struct Case {
   Gemm::Epilogue epilogue = Gemm::Epilogue::kFp32;
   std::vector<float> bias;
   std::vector<Bf16> residual;
+  float scale = 1.0f;
+  float soft_cap = 0.0f;
 
   int64_t cols() const { return parts[0].cols; }
   int64_t rows() const { return static_cast<int64_t>(x.size()) / cols(); }
   int64_t outputs() const {
     int64_t n = 0;
     for (const Matrix& part : parts) n += part.rows;
-    return epilogue == Gemm::Epilogue::kSiluGate ? n / 2 : n;
+    const bool gated =
+        epilogue == Gemm::Epilogue::kSiluGate || epilogue == Gemm::Epilogue::kGeluGate;
+    return gated ? n / 2 : n;
   }
 };
 
@@ -93,6 +97,8 @@ Output RunCase(const Case& c, const Weight& weight, const std::function<void(con
   op.epilogue = c.epilogue;
   op.bias = c.bias.empty() ? nullptr : c.bias.data();
   op.residual = c.residual.empty() ? nullptr : c.residual.data();
+  op.scale = c.scale;
+  op.soft_cap = c.soft_cap;
   op.out_bf16 = out.bf16.data();
   op.out_fp32 = out.fp32.data();
   run(op);
@@ -401,6 +407,29 @@ TEST(GemmTest, Epilogues) {
   }
 }
 
+// Multipliers of branches and logits, and the cap on logits.
+TEST(GemmTest, ScalesAndSoftCaps) {
+  Random random(21);
+  for (int64_t n : {16, 96, 107}) {
+    for (const MakeElement& make : {MakeElement(Normal), Wide(30)}) {
+      Case c = MakeCase(random, 5, n, 80, make, make);
+      for (int64_t i = 0; i < n; ++i) c.bias.push_back(random.Normal(0.0f, 1.0f));
+      c.scale = 0.22f;
+      ExpectEqual(c, "scale");
+      c.soft_cap = 30.0f;
+      ExpectEqual(c, "scale and cap");
+      c.scale = 1.0f;
+      ExpectEqual(c, "cap");
+      c.soft_cap = 0.0f;
+      c.epilogue = Gemm::Epilogue::kBf16;
+      c.scale = -1.7f;
+      ExpectEqual(c, "scale, bf16");
+      c.residual = RandomBf16s(random, 5 * n, Values::kAdversarial);
+      ExpectEqual(c, "scale and residual");
+    }
+  }
+}
+
 TEST(GemmTest, ResidualInPlace) {
   Random random(14);
   Case c = MakeCase(random, 3, 50, 40, Normal, Normal);
@@ -421,7 +450,7 @@ TEST(GemmTest, ResidualInPlace) {
   EXPECT_TRUE(SameBits(in_place, want.bf16, 50));
 }
 
-TEST(GemmTest, SiluGate) {
+TEST(GemmTest, Gates) {
   Random random(15);
   for (int64_t rows : {1, 2, 33}) {
     for (int64_t n : {1, 15, 16, 17, 33, 48, 100}) {
@@ -431,14 +460,16 @@ TEST(GemmTest, SiluGate) {
         c.epilogue = Gemm::Epilogue::kSiluGate;
         c.parts = {MakeMatrix(random, n, 48, Wide(spread)), MakeMatrix(random, n, 48, Wide(2))};
         c.x = MakeMatrix(random, rows, 48, Wide(2)).elements;
-        ExpectEqual(c, absl::StrCat("gate and up of ", n));
+        ExpectEqual(c, absl::StrCat("SiLU, gate and up of ", n));
+        c.epilogue = Gemm::Epilogue::kGeluGate;
+        ExpectEqual(c, absl::StrCat("GELU, gate and up of ", n));
       }
     }
   }
 }
 
 // The gate runs over all bf16 that it can be, through a matrix that passes one value on.
-TEST(GemmTest, SiluGateOfEveryBf16) {
+TEST(GemmTest, GatesOfEveryBf16) {
   Case c;
   c.layout = WeightLayout::kGateUp;
   c.epilogue = Gemm::Epilogue::kSiluGate;
@@ -449,6 +480,8 @@ TEST(GemmTest, SiluGateOfEveryBf16) {
     c.x.push_back(Bf16{static_cast<uint16_t>(bits * 40503u)});
   }
   ExpectEqual(c, "every gate");
+  c.epilogue = Gemm::Epilogue::kGeluGate;
+  ExpectEqual(c, "every GELU gate");
 }
 
 // Parts of any number of rows, laid below each other.

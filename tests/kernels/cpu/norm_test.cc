@@ -103,6 +103,70 @@ TEST_P(NormTest, RowsDoNotAffectEachOther) {
   }
 }
 
+// fp32 weights, one rounding, a residual that is overwritten.
+TEST_P(NormTest, WideWeights) {
+  Random random(6);
+  for (Values values : {Values::kNormal, Values::kWide, Values::kAdversarial}) {
+    for (int64_t width : {1, 7, 64, 129, 1032}) {
+      constexpr int64_t kRows = 3;
+      const std::vector<Bf16> x = RandomBf16s(random, kRows * width, values);
+      const std::vector<Bf16> residual = RandomBf16s(random, kRows * width, values);
+      std::vector<float> weight(width);
+      for (float& w : weight) w = random.Normal(1.0f, 0.3f);
+      RmsNorm op;
+      op.rows = kRows;
+      op.width = width;
+      op.eps = 1e-6f;
+      op.x = x.data();
+      op.wide_weight = weight.data();
+      for (bool with_residual : {false, true}) {
+        std::vector<Bf16> want = residual, got = residual;
+        op.out = want.data();
+        op.residual = with_residual ? want.data() : nullptr;
+        reference::Run(op);
+        op.out = got.data();
+        op.residual = with_residual ? got.data() : nullptr;
+        RunRmsNorm(context_, op);
+        EXPECT_TRUE(SameBits(got, want, width)) << width << " with residual: " << with_residual;
+      }
+    }
+  }
+}
+
+// Heads inside of rows that hold more, in place.
+TEST_P(NormTest, GroupsInPlace) {
+  Random random(7);
+  constexpr int64_t kRows = 4, kWidth = 48, kGroups = 3, kStride = 5 * kWidth;
+  const std::vector<Bf16> x = RandomBf16s(random, kRows * kStride, Values::kNormal);
+  const std::vector<Bf16> weight = RandomBf16s(random, kWidth, Values::kNormal);
+  std::vector<float> wide_weight(kWidth);
+  for (float& w : wide_weight) w = random.Normal(1.0f, 0.3f);
+  for (bool wide : {false, true}) {
+    std::vector<Bf16> want = x, got = x;
+    RmsNorm op;
+    op.rows = kRows;
+    op.width = kWidth;
+    op.groups = kGroups;
+    op.stride = kStride;
+    op.eps = 1e-6f;
+    op.weight = wide ? nullptr : weight.data();
+    op.wide_weight = wide ? wide_weight.data() : nullptr;
+    op.x = op.out = got.data();
+    RunRmsNorm(context_, op);
+    // Each head by itself; the rest of a row stays as it is.
+    op.rows = op.groups = 1;
+    op.stride = 0;
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t g = 0; g < kGroups; ++g) {
+        op.x = op.out = want.data() + r * kStride + g * kWidth;
+        reference::Run(op);
+      }
+    }
+    EXPECT_TRUE(SameBits(got, want, kStride)) << wide;
+    EXPECT_FALSE(SameBits(got, x, kStride));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, NormTest, testing::ValuesIn(CpuVariants()), VariantName);
 
 }  // namespace

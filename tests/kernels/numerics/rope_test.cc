@@ -113,7 +113,7 @@ TEST(RopeScaling, Llama3) {
   double plain[32], scaled[32];
   RopeInvFreq(64, 500000.0, plain);
   std::copy(plain, plain + 32, scaled);
-  ScaleRopeInvFreq(scaling, 32, scaled);
+  ScaleRopeInvFreq(scaling, 500000.0, 32, scaled);
   int kept = 0, divided = 0, blended = 0;
   for (int i = 0; i < 32; ++i) {
     const long double wavelength = 2 * std::acos(-1.0L) / plain[i];
@@ -139,13 +139,76 @@ TEST(RopeScaling, LinearAndNone) {
   double plain[32], scaled[32];
   RopeInvFreq(64, 10000.0, plain);
   std::copy(plain, plain + 32, scaled);
-  ScaleRopeInvFreq(RopeScaling{}, 32, scaled);
+  ScaleRopeInvFreq(RopeScaling{}, 10000.0, 32, scaled);
   EXPECT_TRUE(std::equal(plain, plain + 32, scaled));
   RopeScaling linear;
   linear.kind = RopeScaling::Kind::kLinear;
   linear.factor = 3.0;
-  ScaleRopeInvFreq(linear, 32, scaled);
+  ScaleRopeInvFreq(linear, 10000.0, 32, scaled);
   for (int i = 0; i < 32; ++i) EXPECT_EQ(scaled[i], plain[i] / 3.0);
+}
+
+// YaRN's rule once more, in long double, as the paper's code has it.
+TEST(RopeScaling, Yarn) {
+  RopeScaling scaling;
+  scaling.kind = RopeScaling::Kind::kYarn;
+  scaling.factor = 4.0;
+  scaling.original_max_positions = 32768.0;
+  constexpr int kPairs = 64;
+  constexpr long double kTheta = 1000000.0L;
+  for (bool truncate : {true, false}) {
+    scaling.truncate = truncate;
+    double plain[kPairs], scaled[kPairs];
+    RopeInvFreq(2 * kPairs, static_cast<double>(kTheta), plain);
+    std::copy(plain, plain + kPairs, scaled);
+    ScaleRopeInvFreq(scaling, static_cast<double>(kTheta), kPairs, scaled);
+    const auto dimension = [&](long double turns) {
+      return 2 * kPairs * std::log(32768.0L / (turns * 2 * std::acos(-1.0L))) /
+             (2 * std::log(kTheta));
+    };
+    const long double low = truncate ? std::floor(dimension(32)) : dimension(32);
+    const long double high = truncate ? std::ceil(dimension(1)) : dimension(1);
+    int kept = 0, divided = 0, blended = 0;
+    for (int i = 0; i < kPairs; ++i) {
+      const long double ramp = std::clamp((i - low) / (high - low), 0.0L, 1.0L);
+      const long double expected = plain[i] / 4 * ramp + plain[i] * (1 - ramp);
+      EXPECT_NEAR(scaled[i] / static_cast<double>(expected), 1.0, 1e-13) << i;
+      ++(ramp == 0 ? kept : ramp == 1 ? divided : blended);
+    }
+    EXPECT_GT(kept, 5);
+    EXPECT_GT(divided, 5);
+    EXPECT_GT(blended, 5);
+  }
+  EXPECT_FLOAT_EQ(YarnAttentionFactor(4.0), 1.1386294f);
+  EXPECT_EQ(YarnAttentionFactor(1.0), 1.0f);
+}
+
+// An original context so short that a frequency makes less than one turn in it.
+TEST(RopeScaling, YarnOfAShortContext) {
+  RopeScaling scaling;
+  scaling.kind = RopeScaling::Kind::kYarn;
+  scaling.factor = 2.0;
+  scaling.original_max_positions = 4.0;
+  double plain[8], scaled[8];
+  RopeInvFreq(16, 10000.0, plain);
+  std::copy(plain, plain + 8, scaled);
+  ScaleRopeInvFreq(scaling, 10000.0, 8, scaled);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_LE(scaled[i], plain[i]);
+    EXPECT_GE(scaled[i], plain[i] / 2);
+  }
+}
+
+TEST(RopeTable, TakesTheAttentionFactor) {
+  double inv_freq[16];
+  RopeInvFreq(32, 10000.0, inv_freq);
+  float cos[16], sin[16], cos1[16], sin1[16];
+  RopeTableRow(77, inv_freq, 16, cos1, sin1);
+  RopeTableRow(77, inv_freq, 16, cos, sin, 1.25f);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(cos[i], cos1[i] * 1.25f);
+    EXPECT_EQ(sin[i], sin1[i] * 1.25f);
+  }
 }
 
 TEST(RopeTable, HasTheGoldenHash) {

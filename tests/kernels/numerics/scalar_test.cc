@@ -123,6 +123,68 @@ TEST(Silu, GateRoundsTwice) {
   EXPECT_GT(rounding_once_differs, 10) << "the inputs could not have told";
 }
 
+// tanh's form in high precision, over all gates that a GEMM can give.
+TEST(GeluTanh, IsNearTheExactFunctionForEveryBf16) {
+  HighPrecision exact, cube;
+  double worst = 0;
+  for (uint32_t bits = 0; bits <= 0xffffu; ++bits) {
+    const float x = ToFloat(Bf16{static_cast<uint16_t>(bits)});
+    if (!std::isfinite(x) || std::fabs(x) > 1e6f) continue;
+    mpfr_set_flt(cube.get(), x, MPFR_RNDN);
+    mpfr_pow_ui(cube.get(), cube.get(), 3, MPFR_RNDN);
+    mpfr_mul_d(cube.get(), cube.get(), 0.044715, MPFR_RNDN);
+    mpfr_add_d(cube.get(), cube.get(), x, MPFR_RNDN);
+    mpfr_mul_d(cube.get(), cube.get(), std::sqrt(2.0 / std::acos(-1.0)), MPFR_RNDN);
+    mpfr_tanh(exact.get(), cube.get(), MPFR_RNDN);
+    mpfr_add_d(exact.get(), exact.get(), 1.0, MPFR_RNDN);
+    mpfr_mul_d(exact.get(), exact.get(), 0.5 * static_cast<double>(x), MPFR_RNDN);
+    const double expected = mpfr_get_d(exact.get(), MPFR_RNDN);
+    // Far out on the left the rounded exponent costs accuracy, as with SiLU.
+    const double scale = std::max(std::fabs(expected), 1e-6 * std::fabs(static_cast<double>(x)));
+    if (scale > 0) {
+      worst = std::max(worst, std::fabs(static_cast<double>(GeluTanh(x)) - expected) / scale);
+    }
+  }
+  EXPECT_LT(worst, 0x1p-19);
+  EXPECT_GT(worst, 0x1p-26) << "the reference can't be so good";
+}
+
+TEST(GeluTanh, Specials) {
+  EXPECT_EQ(FloatBits(GeluTanh(0.0f)), 0u);
+  EXPECT_EQ(GeluTanh(kInfinity), kInfinity);
+  EXPECT_EQ(GeluTanh(1e30f), 1e30f);
+  EXPECT_EQ(GeluTanh(-1e30f), 0.0f);
+  EXPECT_EQ(FloatBits(GeluTanh(-kInfinity)), kCanonicalNanBits);
+  EXPECT_EQ(FloatBits(GeluTanh(BitsFloat(0xffc12345u))), kCanonicalNanBits);
+  EXPECT_EQ(GeluGate(RoundToBf16(1.0f), RoundToBf16(2.0f)).bits,
+            RoundToBf16(2.0f * ToFloat(RoundToBf16(GeluTanh(1.0f)))).bits);
+}
+
+TEST(SoftCap, IsWithinItsBoundOfTanh) {
+  HighPrecision exact;
+  for (float cap : {0.5f, 30.0f, 50.0f}) {
+    double worst = 0;
+    for (uint64_t bits = 0; bits <= 0xffffffffu; bits += kStride) {
+      const float x = BitsFloat(static_cast<uint32_t>(bits));
+      if (std::isnan(x)) continue;
+      mpfr_set_flt(exact.get(), x, MPFR_RNDN);
+      mpfr_div_d(exact.get(), exact.get(), cap, MPFR_RNDN);
+      mpfr_tanh(exact.get(), exact.get(), MPFR_RNDN);
+      mpfr_mul_d(exact.get(), exact.get(), cap, MPFR_RNDN);
+      const double error =
+          static_cast<double>(SoftCap(x, cap)) - mpfr_get_d(exact.get(), MPFR_RNDN);
+      worst = std::max(worst, std::fabs(error) / static_cast<double>(cap));
+      EXPECT_EQ(SoftCap(-x, cap), -SoftCap(x, cap));
+    }
+    EXPECT_LT(worst, 0x1p-22);
+    EXPECT_GT(worst, 0x1p-27) << "the reference can't be so good";
+  }
+  EXPECT_EQ(SoftCap(kInfinity, 30.0f), 30.0f);
+  EXPECT_EQ(SoftCap(-kInfinity, 30.0f), -30.0f);
+  EXPECT_EQ(SoftCap(12.5f, 0.0f), 12.5f) << "no cap";
+  EXPECT_EQ(FloatBits(SoftCap(BitsFloat(0xffc12345u), 30.0f)), kCanonicalNanBits);
+}
+
 TEST(ScalarFunctions, OutputsHaveTheGoldenHashes) {
   EXPECT_EQ(HashAtStride(kHashStride, Exp2), GoldenHash("exp2_stride"));
   EXPECT_EQ(HashAtStride(kHashStride, Log), GoldenHash("log_stride"));
