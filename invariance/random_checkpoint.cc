@@ -50,8 +50,8 @@ const std::map<std::string, ModelConfig>& KnownShapes() {
                                  .vocab = 49152,
                                  .context_length = 8192,
                                  .norm_eps = 1e-5f,
-                                 .rope_theta = 100000,
                                  .rotary_dim = 64,
+                                 .rotary = {{.theta = 100000}},
                                  .tied_embedding = true};
     const ModelConfig llama_8b = {.family = "llama",
                                   .name = "random weights, shape of Llama-3.1-8B",
@@ -64,8 +64,8 @@ const std::map<std::string, ModelConfig>& KnownShapes() {
                                   .vocab = 128256,
                                   .context_length = 32768,
                                   .norm_eps = 1e-5f,
-                                  .rope_theta = 500000,
-                                  .rotary_dim = 128};
+                                  .rotary_dim = 128,
+                                  .rotary = {{.theta = 500000}}};
     ModelConfig llama_1b = llama_8b;
     llama_1b.name = "random weights, shape of Llama-3.2-1B";
     llama_1b.layers = 16;
@@ -79,7 +79,8 @@ const std::map<std::string, ModelConfig>& KnownShapes() {
   return *kShapes;
 }
 
-uint64_t RandomCheckpoint::SeedOf(std::string_view name) const {
+uint64_t RandomCheckpoint::SeedOf(Role role, int64_t layer) const {
+  const std::string name = CanonicalName(role, layer);
   return DigestBytes(name.data(), name.size()).low ^ seed_;
 }
 
@@ -93,9 +94,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> RandomCheckpoint::LoadTokenizer() con
   return Tokenizer::Create(tables);
 }
 
-absl::StatusOr<MatrixSource> RandomCheckpoint::Matrix(std::string_view name, int64_t rows,
-                                                      int64_t cols) const {
-  const uint64_t seed = SeedOf(name);
+MatrixSource RandomCheckpoint::Matrix(Role role, int64_t layer) const {
+  const uint64_t seed = SeedOf(role, layer);
+  const std::vector<int64_t> shape = ShapeOf(role, config_);
+  const int64_t rows = shape[0], cols = shape[1];
   const float scale = kWeightScale / std::sqrt(static_cast<float>(cols));
   MatrixSource source{rows, cols, nullptr};
   source.read = [seed, scale, cols](int64_t begin, int64_t end, Bf16* out) {
@@ -110,12 +112,11 @@ absl::StatusOr<MatrixSource> RandomCheckpoint::Matrix(std::string_view name, int
   return source;
 }
 
-absl::StatusOr<std::vector<Bf16>> RandomCheckpoint::Vector(std::string_view name,
-                                                           int64_t size) const {
-  std::vector<Bf16> values(static_cast<size_t>(size));
-  SplitMix random(SeedOf(name));
-  for (Bf16& value : values) {
-    value = RoundToBf16(1.0f + 0.1f * static_cast<float>(random.Below(201) - 100) / 100.0f);
+std::vector<float> RandomCheckpoint::Vector(Role role, int64_t layer) const {
+  std::vector<float> values(static_cast<size_t>(ShapeOf(role, config_)[0]));
+  SplitMix random(SeedOf(role, layer));
+  for (float& value : values) {
+    value = 1.0f + 0.1f * static_cast<float>(random.Below(201) - 100) / 100.0f;
   }
   return values;
 }

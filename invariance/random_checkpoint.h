@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,14 +26,13 @@ class RandomCheckpoint : public Checkpoint {
 
   const ModelConfig& config() const override { return config_; }
   absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer() const override;
-  absl::StatusOr<MatrixSource> Matrix(std::string_view name, int64_t rows,
-                                      int64_t cols) const override;
-  absl::StatusOr<std::vector<Bf16>> Vector(std::string_view name, int64_t size) const override;
-  void Release(std::string_view /*name*/) const override {}
+  MatrixSource Matrix(Role role, int64_t layer) const override;
+  std::vector<float> Vector(Role role, int64_t layer) const override;
+  void Release(Role /*role*/, int64_t /*layer*/) const override {}
   std::string Describe() const override { return "random weights"; }
 
  private:
-  uint64_t SeedOf(std::string_view name) const;
+  uint64_t SeedOf(Role role, int64_t layer) const;
 
   const ModelConfig config_;
   const uint64_t seed_;

@@ -10,7 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/api/json_writer.h"
 #include "runtime/api/sampling_json.h"
-#include "runtime/api/strict_json.h"
+#include "runtime/json/strict_json.h"
 
 namespace isobit {
 namespace {

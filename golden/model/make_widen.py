@@ -15,8 +15,10 @@ from gguf import GGMLQuantizationType as T
 from gguf.constants import GGML_QUANT_SIZES
 from gguf.quants import dequantize
 
-# Where fp16 scales lie in a block.
-SCALES = {T.F32: [], T.F16: [], T.BF16: [], T.Q4_0: [0], T.Q4_1: [0, 2], T.Q8_0: [0], T.Q6_K: [208]}
+# Where fp16 scales lie in a block (MXFP4 has a byte of exponent, which is random).
+SCALES = {T.F32: [], T.F16: [], T.BF16: [], T.Q4_0: [0], T.Q4_1: [0, 2], T.Q8_0: [0], T.Q6_K: [208],
+          T.Q5_0: [0], T.Q5_1: [0, 2], T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2],
+          T.IQ4_NL: [0], T.IQ4_XS: [0], T.MXFP4: []}
 ODD = [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00,
        0x7E00, 0x7C01, 0x1234, 0x2E66]
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/api/json_writer.h"
 #include "runtime/api/sampling_json.h"
-#include "runtime/api/strict_json.h"
+#include "runtime/json/strict_json.h"
 
 namespace isobit {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/api/strict_json.h"
+#include "runtime/json/strict_json.h"
 
 namespace isobit {
 namespace {

@@ -118,66 +118,120 @@ void Forward::Layers() {
   backend_.Run(Embed{.rows = batch_.rows,
                      .table = model_.weights().embedding.get(),
                      .token_ids = token_ids_,
+                     .scale = config_.embedding_scale,
                      .out = hidden_->As<Bf16>()});
   for (int i = 0; i < config_.layers; ++i) Layer(i);
 }
 
+RmsNorm Forward::Norm(const Buffer& weight, const Bf16* x, Bf16* out) const {
+  RmsNorm norm{
+      .rows = batch_.rows, .width = config_.width, .eps = config_.norm_eps, .x = x, .out = out};
+  if (config_.wide_norms) {
+    norm.wide_weight = weight.As<float>();
+  } else {
+    norm.weight = weight.As<Bf16>();
+  }
+  return norm;
+}
+
 void Forward::Layer(int index) {
   const LayerWeights& layer = model_.weights().layers[static_cast<size_t>(index)];
-  const ModelWeights& shared = model_.weights();
-  const int64_t rows = batch_.rows;
-  Bf16* hidden = hidden_->As<Bf16>();
-  Bf16* normed = normed_->As<Bf16>();
-
-  backend_.Run(RmsNorm{.rows = rows,
-                       .width = config_.width,
-                       .eps = config_.norm_eps,
-                       .x = hidden,
-                       .weight = layer.attention_norm->As<Bf16>(),
-                       .out = normed});
-  backend_.Run(
-      Gemm{.rows = rows, .weight = layer.qkv.get(), .x = normed, .out_bf16 = qkv_->As<Bf16>()});
-  backend_.Run(RopeKvWrite{.batch = &batch_,
-                           .heads = config_.heads,
-                           .kv_heads = config_.kv_heads,
-                           .head_dim = config_.head_dim,
-                           .qkv = qkv_->As<Bf16>(),
-                           .rotary_dim = config_.rotary_dim,
-                           .cos = config_.rotary_dim ? shared.rope_cos->As<float>() : nullptr,
-                           .sin = config_.rotary_dim ? shared.rope_sin->As<float>() : nullptr,
-                           .q = query_->As<Bf16>(),
-                           .cache = &cache_,
-                           .layer = index});
-  backend_.Run(Attention{.batch = &batch_,
-                         .heads = config_.heads,
-                         .kv_heads = config_.kv_heads,
-                         .head_dim = config_.head_dim,
-                         .softmax_scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim)),
-                         .q = query_->As<Bf16>(),
-                         .cache = &cache_,
-                         .layer = index,
-                         .out = attended_->As<Bf16>()});
-  backend_.Run(Gemm{.rows = rows,
-                    .weight = layer.attention_out.get(),
-                    .x = attended_->As<Bf16>(),
-                    .residual = hidden,
-                    .out_bf16 = hidden});
-  backend_.Run(RmsNorm{.rows = rows,
-                       .width = config_.width,
-                       .eps = config_.norm_eps,
-                       .x = hidden,
-                       .weight = layer.ffn_norm->As<Bf16>(),
-                       .out = normed});
-  backend_.Run(Gemm{.rows = rows,
+  Attend(index, layer);
+  AddBranch(*layer.attention_out, layer.attention_out_bias.get(), attended_->As<Bf16>(),
+            layer.attention_post_norm.get());
+  const Bf16* x = hidden_->As<Bf16>();
+  if (layer.ffn_norm) {
+    backend_.Run(Norm(*layer.ffn_norm, x, normed_->As<Bf16>()));
+    x = normed_->As<Bf16>();
+  }
+  backend_.Run(Gemm{.rows = batch_.rows,
                     .weight = layer.gate_up.get(),
-                    .x = normed,
-                    .epilogue = Gemm::Epilogue::kSiluGate,
+                    .x = x,
+                    .epilogue = config_.activation == Activation::kSilu ? Gemm::Epilogue::kSiluGate
+                                                                        : Gemm::Epilogue::kGeluGate,
                     .out_bf16 = activation_->As<Bf16>()});
+  AddBranch(*layer.down, nullptr, activation_->As<Bf16>(), layer.ffn_post_norm.get());
+}
+
+// hidden -> attended: norm, projection, rotation, attention.
+void Forward::Attend(int index, const LayerWeights& layer) {
+  const int64_t rows = batch_.rows;
+  const LayerAttention attention = config_.AttentionOf(index);
+  const Bf16* x = hidden_->As<Bf16>();
+  if (layer.attention_norm) {
+    backend_.Run(Norm(*layer.attention_norm, x, normed_->As<Bf16>()));
+    x = normed_->As<Bf16>();
+  }
+  Bf16* qkv = qkv_->As<Bf16>();
   backend_.Run(Gemm{.rows = rows,
-                    .weight = layer.down.get(),
-                    .x = activation_->As<Bf16>(),
-                    .residual = hidden,
-                    .out_bf16 = hidden});
+                    .weight = layer.qkv.get(),
+                    .x = x,
+                    .bias = layer.qkv_bias ? layer.qkv_bias->As<float>() : nullptr,
+                    .out_bf16 = qkv});
+  RopeKvWrite rope{.batch = &batch_,
+                   .heads = config_.heads,
+                   .kv_heads = config_.kv_heads,
+                   .head_dim = config_.head_dim,
+                   .qkv = qkv,
+                   .norm_eps = config_.norm_eps,
+                   .q = query_->As<Bf16>(),
+                   .cache = &cache_,
+                   .layer = index};
+  if (config_.query_key_norm == QueryKeyNorm::kPerHead && !config_.wide_norms) {
+    rope.q_norm = layer.query_norm->As<Bf16>();
+    rope.k_norm = layer.key_norm->As<Bf16>();
+  } else if (config_.query_key_norm != QueryKeyNorm::kNone) {
+    NormHeads(*layer.query_norm, config_.heads, qkv);
+    NormHeads(*layer.key_norm, config_.kv_heads, qkv + int64_t{config_.heads} * config_.head_dim);
+  }
+  if (attention.rotary != kNoRotation && config_.rotary_dim > 0) {
+    const RotaryTable& table = model_.weights().rotary[static_cast<size_t>(attention.rotary)];
+    rope.rotary_dim = config_.rotary_dim;
+    rope.cos = table.cos->As<float>();
+    rope.sin = table.sin->As<float>();
+  }
+  backend_.Run(rope);
+  const double usual_scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
+  backend_.Run(
+      Attention{.batch = &batch_,
+                .heads = config_.heads,
+                .kv_heads = config_.kv_heads,
+                .head_dim = config_.head_dim,
+                .softmax_scale = config_.softmax_scale > 0 ? config_.softmax_scale : usual_scale,
+                .soft_cap = config_.score_cap,
+                .window = attention.window,
+                .q = query_->As<Bf16>(),
+                .cache = &cache_,
+                .layer = index,
+                .out = attended_->As<Bf16>()});
+}
+
+// Normalises the query or the key heads in the fused projection, in place.
+void Forward::NormHeads(const Buffer& weight, int heads, Bf16* first) {
+  const bool full = config_.query_key_norm == QueryKeyNorm::kFull;
+  RmsNorm norm = Norm(weight, first, first);
+  norm.width = full ? int64_t{heads} * config_.head_dim : config_.head_dim;
+  norm.groups = full ? 1 : heads;
+  norm.stride = int64_t{config_.heads + 2 * config_.kv_heads} * config_.head_dim;
+  backend_.Run(norm);
+}
+
+// hidden += scale * (x W^T + bias), with the norm between, if there is one.
+void Forward::AddBranch(const Weight& weight, const Buffer* bias, const Bf16* x,
+                        const Buffer* post_norm) {
+  Bf16* hidden = hidden_->As<Bf16>();
+  Bf16* out = post_norm == nullptr ? hidden : normed_->As<Bf16>();
+  backend_.Run(Gemm{.rows = batch_.rows,
+                    .weight = &weight,
+                    .x = x,
+                    .bias = bias != nullptr ? bias->As<float>() : nullptr,
+                    .scale = config_.residual_scale,
+                    .residual = post_norm == nullptr ? hidden : nullptr,
+                    .out_bf16 = out});
+  if (post_norm == nullptr) return;
+  RmsNorm norm = Norm(*post_norm, out, hidden);
+  norm.residual = hidden;
+  backend_.Run(norm);
 }
 
 const float* Forward::Logits(std::span<const int32_t> rows) {
@@ -185,17 +239,16 @@ const float* Forward::Logits(std::span<const int32_t> rows) {
   assert(count <= limits_.max_logit_rows);
   const ModelWeights& weights = model_.weights();
   backend_.Upload(rows.data(), rows.size_bytes(), logit_rows_->data());
-  backend_.Run(RmsNorm{.rows = count,
-                       .width = config_.width,
-                       .eps = config_.norm_eps,
-                       .x = hidden_->As<Bf16>(),
-                       .row_index = logit_rows_->As<int32_t>(),
-                       .weight = weights.final_norm->As<Bf16>(),
-                       .out = normed_->As<Bf16>()});
+  RmsNorm norm = Norm(*weights.final_norm, hidden_->As<Bf16>(), normed_->As<Bf16>());
+  norm.rows = count;
+  norm.row_index = logit_rows_->As<int32_t>();
+  backend_.Run(norm);
   backend_.Run(Gemm{.rows = count,
                     .weight = weights.lm_head ? weights.lm_head.get() : weights.embedding.get(),
                     .x = normed_->As<Bf16>(),
                     .epilogue = Gemm::Epilogue::kFp32,
+                    .scale = config_.logit_scale,
+                    .soft_cap = config_.logit_cap,
                     .out_fp32 = logits_->As<float>()});
   return logits_->As<float>();
 }

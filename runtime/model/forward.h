@@ -66,6 +66,11 @@ class Forward {
   void Place(const StepRows& rows, int64_t page_table_stride);
   void Layers();
   void Layer(int index);
+  void Attend(int index, const LayerWeights& layer);
+  void NormHeads(const Buffer& weight, int heads, Bf16* first);
+  void AddBranch(const Weight& weight, const Buffer* bias, const Bf16* x, const Buffer* post_norm);
+  // Of all rows of the step and the model's width, to be changed.
+  RmsNorm Norm(const Buffer& weight, const Bf16* x, Bf16* out) const;
 
   const Model& model_;
   const ModelConfig& config_;

@@ -1,11 +1,5 @@
 #include "runtime/model/gguf.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -155,10 +149,6 @@ absl::Status WithPath(const absl::Status& status, const std::string& path) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-absl::Status ErrnoStatus(const char* what, const std::string& path) {
-  return absl::ErrnoToStatus(errno, absl::StrCat(path, ": ", what));
-}
-
 }  // namespace
 
 std::string_view NameOf(GgufType type) {
@@ -169,33 +159,12 @@ std::string_view NameOf(GgufType type) {
 }
 
 absl::StatusOr<std::unique_ptr<GgufFile>> GgufFile::Open(const std::string& path) {
-  // O_NONBLOCK so that a FIFO given by mistake is refused below instead of waited for.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return ErrnoStatus("can't open", path);
-  struct stat info;
-  if (fstat(fd, &info) != 0) {
-    const absl::Status status = ErrnoStatus("can't stat", path);
-    close(fd);
-    return status;
-  }
-  if (!S_ISREG(info.st_mode)) {
-    close(fd);
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
-  }
+  absl::StatusOr<std::unique_ptr<MemoryMap>> map = MemoryMap::Open(path);
+  if (!map.ok()) return map.status();
   auto file = std::unique_ptr<GgufFile>(new GgufFile);
   file->path_ = path;
-  const auto size = static_cast<size_t>(info.st_size);
-  if (size > 0) {
-    void* base = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (base == MAP_FAILED) {
-      const absl::Status status = ErrnoStatus("can't map", path);
-      close(fd);
-      return status;
-    }
-    file->bytes_ = {static_cast<const std::byte*>(base), size};
-    file->mapped_ = true;
-  }
-  close(fd);
+  file->map_ = *std::move(map);
+  file->bytes_ = file->map_->bytes();
   if (auto s = file->Parse(); !s.ok()) return s;
   return file;
 }
@@ -209,10 +178,6 @@ absl::StatusOr<std::unique_ptr<GgufFile>> GgufFile::FromMemory(std::span<const s
   return file;
 }
 
-GgufFile::~GgufFile() {
-  if (mapped_) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
 absl::Status GgufFile::Parse() {
   auto contents = gguf_internal::Parse(bytes_);
   if (!contents.ok()) return WithPath(contents.status(), path_);
@@ -221,14 +186,6 @@ absl::Status GgufFile::Parse() {
   tensors_ = std::move(contents->tensors);
   for (size_t i = 0; i < fields_.size(); ++i) field_index_[fields_[i].key] = i;
   for (size_t i = 0; i < tensors_.size(); ++i) tensor_index_[tensors_[i].name] = i;
-  auto parts = GetOr<uint32_t>("split.count", 1);
-  if (!parts.ok()) return parts.status();
-  if (*parts > 1) {
-    return absl::UnimplementedError(
-        absl::StrCat(path_, ": one of ", *parts,
-                     " parts of a split model, which is not supported; join them "
-                     "first (llama-gguf-split --merge)"));
-  }
   return absl::OkStatus();
 }
 
@@ -270,15 +227,7 @@ template absl::StatusOr<std::vector<int64_t>> GgufFile::Get(std::string_view) co
 template absl::StatusOr<std::vector<float>> GgufFile::Get(std::string_view) const;
 
 void GgufFile::Release(const GgufTensor& tensor) const {
-  if (!mapped_ || tensor.bytes == 0) return;
-  // Rounded outwards: a neighbour's bytes in the first or last page are simply read again.
-  // The mapping itself begins on a page.
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const auto offset = static_cast<size_t>(tensor.data - bytes_.data());
-  const size_t begin = offset / page * page;
-  // A hint; if it fails the pages merely stay.
-  (void)madvise(const_cast<std::byte*>(bytes_.data()) + begin, offset + tensor.bytes - begin,
-                MADV_DONTNEED);
+  if (map_ != nullptr) map_->Release({tensor.data, tensor.bytes});
 }
 
 }  // namespace isobit

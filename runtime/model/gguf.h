@@ -20,7 +20,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/model/tensor_type.h"
+#include "runtime/model/memory_map.h"
+#include "runtime/model/stored_tensor.h"
 
 namespace isobit {
 
@@ -53,26 +54,17 @@ struct GgufField {
   const std::byte* data;  // the scalar, or the first element; unaligned, little-endian
 };
 
-// A tensor as stored. Rows are contiguous; `shape` has the outermost dimension first, so a weight
-// matrix is {rows = outputs, columns = inputs} (GGUF itself writes the dimensions reversed).
-struct GgufTensor {
-  std::string_view name;
-  TensorType type;
-  std::vector<int64_t> shape;  // 1 to 4 dimensions, each >= 1
-  const std::byte* data;       // aligned as the file says if the mapping is (not assumed by us)
-  size_t bytes;
-};
+using GgufTensor = StoredTensor;  // GGUF itself writes the dimensions reversed
 
 // Thread-safe after opening (all members are const). Views and pointers that it hands out live as
-// long as the object. The file must not be changed while it is mapped: if another process
-// truncates it, reading the missing pages is a SIGBUS, as with any memory map.
+// long as the object.
 class GgufFile {
  public:
   // Errors, each naming the path, what is wrong, its value and the limit:
   //   NotFound / PermissionDenied / Unavailable  the file can't be opened or mapped
   //   InvalidArgument   not a GGUF file, or its contents contradict each other or the format
   //   DataLoss          the file ends before what its header promises
-  //   Unimplemented     a version, byte order, element type or split file that is not supported
+  //   Unimplemented     a version, byte order or element type that is not supported
   static absl::StatusOr<std::unique_ptr<GgufFile>> Open(const std::string& path);
 
   // The same over borrowed bytes, which must outlive the object; `name` stands for the path in
@@ -82,7 +74,6 @@ class GgufFile {
 
   GgufFile(const GgufFile&) = delete;
   GgufFile& operator=(const GgufFile&) = delete;
-  ~GgufFile();
 
   const std::string& path() const { return path_; }
   size_t file_bytes() const { return bytes_.size(); }
@@ -112,9 +103,7 @@ class GgufFile {
     return Get<T>(key);
   }
 
-  // Lets the kernel drop the tensor's pages from our memory; reading them again is allowed and
-  // loads them from the file. Call it after the last use of a tensor, so that loading a model does
-  // not need the file and the weights in memory at once. No effect on FromMemory.
+  // See TensorStore. No effect on FromMemory.
   void Release(const GgufTensor& tensor) const;
 
  private:
@@ -122,8 +111,8 @@ class GgufFile {
   absl::Status Parse();
 
   std::string path_;
+  std::unique_ptr<MemoryMap> map_;  // null: FromMemory
   std::span<const std::byte> bytes_;
-  bool mapped_ = false;
   uint32_t version_ = 0;
   std::vector<GgufField> fields_;
   std::vector<GgufTensor> tensors_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -23,87 +24,99 @@ namespace isobit {
 class ModelLoader {
  public:
   ModelLoader(const Checkpoint& checkpoint, Model& model)
-      : checkpoint_(checkpoint), model_(model), config_(checkpoint.config()) {}
+      : checkpoint_(checkpoint), model_(model), config_(checkpoint.config()) {
+    for (const Role role : RolesOf(config_)) has_.insert(role);
+  }
 
   absl::Status Load() {
-    const int64_t heads_width = int64_t{config_.heads} * config_.head_dim;
-    const int64_t kv_width = int64_t{config_.kv_heads} * config_.head_dim;
     ModelWeights& weights = model_.weights_;
-    ISOBIT_ASSIGN(weights.embedding,
-                  Matrix({{"model.embed_tokens.weight", config_.vocab, config_.width}}));
-    for (int64_t i = 0; i < config_.layers; ++i) {
-      const std::string prefix = absl::StrCat("model.layers.", i, ".");
+    layer_ = kNoLayer;
+    ISOBIT_ASSIGN(weights.embedding, Matrix({Role::kEmbedding}));
+    ISOBIT_ASSIGN(weights.final_norm, Norm(Role::kFinalNorm));
+    ISOBIT_ASSIGN(weights.lm_head, Matrix({Role::kLmHead}));
+    for (layer_ = 0; layer_ < config_.layers; ++layer_) {
       LayerWeights& layer = weights.layers.emplace_back();
-      ISOBIT_ASSIGN(layer.attention_norm, Vector(prefix + "input_layernorm.weight"));
-      ISOBIT_ASSIGN(layer.qkv,
-                    Matrix({{prefix + "self_attn.q_proj.weight", heads_width, config_.width},
-                            {prefix + "self_attn.k_proj.weight", kv_width, config_.width},
-                            {prefix + "self_attn.v_proj.weight", kv_width, config_.width}}));
-      ISOBIT_ASSIGN(layer.attention_out,
-                    Matrix({{prefix + "self_attn.o_proj.weight", config_.width, heads_width}}));
-      ISOBIT_ASSIGN(layer.ffn_norm, Vector(prefix + "post_attention_layernorm.weight"));
-      ISOBIT_ASSIGN(layer.gate_up,
-                    Matrix({{prefix + "mlp.gate_proj.weight", config_.ffn_width, config_.width},
-                            {prefix + "mlp.up_proj.weight", config_.ffn_width, config_.width}},
-                           WeightLayout::kGateUp));
-      ISOBIT_ASSIGN(layer.down,
-                    Matrix({{prefix + "mlp.down_proj.weight", config_.width, config_.ffn_width}}));
+      ISOBIT_ASSIGN(layer.attention_norm, Norm(Role::kAttentionNorm));
+      ISOBIT_ASSIGN(layer.qkv, Matrix({Role::kQuery, Role::kKey, Role::kValue}));
+      ISOBIT_ASSIGN(layer.qkv_bias, Bias({Role::kQueryBias, Role::kKeyBias, Role::kValueBias}));
+      ISOBIT_ASSIGN(layer.query_norm, Norm(Role::kQueryNorm));
+      ISOBIT_ASSIGN(layer.key_norm, Norm(Role::kKeyNorm));
+      ISOBIT_ASSIGN(layer.attention_out, Matrix({Role::kAttentionOut}));
+      ISOBIT_ASSIGN(layer.attention_out_bias, Bias({Role::kAttentionOutBias}));
+      ISOBIT_ASSIGN(layer.attention_post_norm, Norm(Role::kAttentionPostNorm));
+      ISOBIT_ASSIGN(layer.ffn_norm, Norm(Role::kFfnNorm));
+      ISOBIT_ASSIGN(layer.gate_up, Matrix({Role::kGate, Role::kUp}, WeightLayout::kGateUp));
+      ISOBIT_ASSIGN(layer.down, Matrix({Role::kDown}));
+      ISOBIT_ASSIGN(layer.ffn_post_norm, Norm(Role::kFfnPostNorm));
     }
-    ISOBIT_ASSIGN(weights.final_norm, Vector("model.norm.weight"));
-    if (!config_.tied_embedding) {
-      ISOBIT_ASSIGN(weights.lm_head, Matrix({{"lm_head.weight", config_.vocab, config_.width}}));
-    }
-    if (absl::Status s = LoadRope(); !s.ok()) return s;
+    if (absl::Status s = LoadRotary(); !s.ok()) return s;
     model_.digest_ = FinishDigest();
     return model_.backend_->Synchronize();
   }
 
  private:
-  struct Part {
-    std::string name;
-    int64_t rows, cols;
-  };
+  // All below are of layer_, and null if the configuration has no such role.
 
   // One weight of a backend from one or more tensors. Each block of rows is hashed as it is read,
   // by whichever thread reads it, so that the digest covers what is really used.
   absl::StatusOr<std::unique_ptr<Weight>> Matrix(
-      const std::vector<Part>& parts, WeightLayout layout = WeightLayout::kConcatenated) {
+      const std::vector<Role>& roles, WeightLayout layout = WeightLayout::kConcatenated) {
+    if (!has_.contains(roles[0])) return nullptr;
     std::vector<MatrixSource> sources;
-    std::vector<std::vector<Digest>> blocks(parts.size());
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const Part& part = parts[i];
-      absl::StatusOr<MatrixSource> source = checkpoint_.Matrix(part.name, part.rows, part.cols);
-      if (!source.ok()) return source.status();
-      blocks[i].resize(static_cast<size_t>((part.rows + kWeightBlockRows - 1) / kWeightBlockRows));
+    std::vector<std::vector<Digest>> blocks(roles.size());
+    for (size_t i = 0; i < roles.size(); ++i) {
+      const MatrixSource source = checkpoint_.Matrix(roles[i], layer_);
+      blocks[i].resize(
+          static_cast<size_t>((source.rows + kWeightBlockRows - 1) / kWeightBlockRows));
       Digest* digests = blocks[i].data();
-      sources.push_back(
-          {part.rows, part.cols,
-           [read = source->read, cols = part.cols, digests](int64_t begin, int64_t end, Bf16* out) {
-             read(begin, end, out);
-             digests[begin / kWeightBlockRows] =
-                 DigestBytes(out, static_cast<size_t>((end - begin) * cols) * sizeof(Bf16));
-           }});
-      model_.weight_bytes_ += part.rows * part.cols * int64_t{sizeof(Bf16)};
+      sources.push_back({source.rows, source.cols,
+                         [read = source.read, cols = source.cols, digests](int64_t begin,
+                                                                           int64_t end, Bf16* out) {
+                           read(begin, end, out);
+                           digests[begin / kWeightBlockRows] = DigestBytes(
+                               out, static_cast<size_t>((end - begin) * cols) * sizeof(Bf16));
+                         }});
+      model_.weight_bytes_ += source.rows * source.cols * int64_t{sizeof(Bf16)};
     }
     absl::StatusOr<std::unique_ptr<Weight>> weight = model_.backend_->LoadWeight(sources, layout);
     if (!weight.ok()) return weight.status();
-    for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t i = 0; i < roles.size(); ++i) {
       DigestBuilder digest;
-      digest.Add(parts[i].rows).Add(parts[i].cols);
+      digest.Add(sources[i].rows).Add(sources[i].cols);
       for (const Digest& block : blocks[i]) digest.Add(block);
-      digests_[parts[i].name] = digest.Finish();
-      checkpoint_.Release(parts[i].name);
+      digests_[CanonicalName(roles[i], layer_)] = digest.Finish();
+      checkpoint_.Release(roles[i], layer_);
     }
     return weight;
   }
 
-  absl::StatusOr<std::unique_ptr<Buffer>> Vector(const std::string& name) {
-    absl::StatusOr<std::vector<Bf16>> values = checkpoint_.Vector(name, config_.width);
-    if (!values.ok()) return values.status();
-    const size_t bytes = values->size() * sizeof(Bf16);
-    digests_[name] = DigestBytes(values->data(), bytes);
+  absl::StatusOr<std::unique_ptr<Buffer>> Norm(Role role) {
+    if (!has_.contains(role)) return nullptr;
+    const std::vector<float> values = checkpoint_.Vector(role, layer_);
+    if (config_.wide_norms) return Hashed(role, values.data(), values.size() * sizeof(float));
+    std::vector<Bf16> rounded(values.size());
+    std::transform(values.begin(), values.end(), rounded.begin(), RoundToBf16);
+    return Hashed(role, rounded.data(), rounded.size() * sizeof(Bf16));
+  }
+
+  // Biases of the parts of a fused weight, one after the other.
+  absl::StatusOr<std::unique_ptr<Buffer>> Bias(const std::vector<Role>& roles) {
+    if (!has_.contains(roles[0])) return nullptr;
+    std::vector<float> all;
+    for (const Role role : roles) {
+      const std::vector<float> values = checkpoint_.Vector(role, layer_);
+      all.insert(all.end(), values.begin(), values.end());
+      digests_[CanonicalName(role, layer_)] =
+          DigestBytes(values.data(), values.size() * sizeof(float));
+    }
+    model_.weight_bytes_ += static_cast<int64_t>(all.size() * sizeof(float));
+    return ToDevice(all.data(), all.size() * sizeof(float));
+  }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Hashed(Role role, const void* data, size_t bytes) {
+    digests_[CanonicalName(role, layer_)] = DigestBytes(data, bytes);
     model_.weight_bytes_ += static_cast<int64_t>(bytes);
-    return ToDevice(values->data(), bytes);
+    return ToDevice(data, bytes);
   }
 
   absl::StatusOr<std::unique_ptr<Buffer>> ToDevice(const void* data, size_t bytes) {
@@ -112,18 +125,21 @@ class ModelLoader {
     return buffer;
   }
 
-  absl::Status LoadRope() {
+  absl::Status LoadRotary() {
     if (config_.rotary_dim == 0) return absl::OkStatus();
     const int pairs = config_.rotary_dim / 2;
-    std::vector<double> inv_freq(static_cast<size_t>(pairs));
-    RopeInvFreq(config_.rotary_dim, config_.rope_theta, inv_freq.data());
     const auto size = static_cast<size_t>(model_.max_positions_ * pairs);
     std::vector<float> cos(size), sin(size);
-    for (int64_t p = 0; p < model_.max_positions_; ++p) {
-      RopeTableRow(p, inv_freq.data(), pairs, cos.data() + p * pairs, sin.data() + p * pairs);
+    for (const Rotary& rotary : config_.rotary) {
+      const std::vector<double> inv_freq = rotary.InverseFrequencies(config_.rotary_dim);
+      for (int64_t p = 0; p < model_.max_positions_; ++p) {
+        RopeTableRow(p, inv_freq.data(), pairs, cos.data() + p * pairs, sin.data() + p * pairs,
+                     rotary.scaling.attention_factor);
+      }
+      RotaryTable& table = model_.weights_.rotary.emplace_back();
+      ISOBIT_ASSIGN(table.cos, ToDevice(cos.data(), cos.size() * sizeof(float)));
+      ISOBIT_ASSIGN(table.sin, ToDevice(sin.data(), sin.size() * sizeof(float)));
     }
-    ISOBIT_ASSIGN(model_.weights_.rope_cos, ToDevice(cos.data(), cos.size() * sizeof(float)));
-    ISOBIT_ASSIGN(model_.weights_.rope_sin, ToDevice(sin.data(), sin.size() * sizeof(float)));
     return absl::OkStatus();
   }
 
@@ -139,8 +155,18 @@ class ModelLoader {
   const Checkpoint& checkpoint_;
   Model& model_;
   const ModelConfig& config_;
+  std::set<Role> has_;
+  int64_t layer_ = kNoLayer;
   std::map<std::string, Digest> digests_;  // by name, so that no order of loading shows
 };
+
+OptionalOperations OptionalOperationsOf(const ModelConfig& config) {
+  return {.wide_norm = config.wide_norms,
+          .gelu_gate = config.activation == Activation::kGeluTanh,
+          .scales =
+              config.embedding_scale != 1 || config.residual_scale != 1 || config.logit_scale != 1,
+          .soft_caps = config.score_cap != 0 || config.logit_cap != 0};
+}
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
                                                    std::unique_ptr<Backend> backend,
@@ -151,6 +177,16 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
 }
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
+                                                   const std::string& path,
+                                                   std::unique_ptr<Backend> backend,
+                                                   int64_t max_positions) {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = checkpoint.LoadTokenizer();
+  if (!tokenizer.ok()) return tokenizer.status();
+  return Load(checkpoint, *std::move(tokenizer), path, std::move(backend), max_positions);
+}
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
+                                                   std::unique_ptr<Tokenizer> tokenizer,
                                                    const std::string& path,
                                                    std::unique_ptr<Backend> backend,
                                                    int64_t max_positions) {
@@ -166,7 +202,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
                             .heads = config.heads,
                             .kv_heads = config.kv_heads,
                             .head_dim = config.head_dim,
-                            .page_tokens = 16};  // The engine asks again with its own.
+                            .page_tokens = 16,  // The engine asks again with its own.
+                            .optional = OptionalOperationsOf(config)};
   if (absl::Status s = backend->CheckModel(shape); !s.ok()) {
     return absl::Status(s.code(), absl::StrCat(path, ": ", s.message()));
   }
@@ -176,8 +213,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
   model->path_ = path;
   model->config_ = config;
   model->max_positions_ = max_positions == 0 ? config.context_length : max_positions;
+  model->generation_defaults_ = checkpoint.generation_defaults();
   model->load_note_ = checkpoint.Describe();
-  ISOBIT_ASSIGN(model->tokenizer_, checkpoint.LoadTokenizer());
+  model->tokenizer_ = std::move(tokenizer);
   // A template that we can't read is no reason to refuse the model: plain prompts work.
   if (const auto source = model->tokenizer_->chat_template()) {
     model->chat_template_ = ChatTemplate::Parse(*source);

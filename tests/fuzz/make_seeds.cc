@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/runtime/model/gguf_builder.h"
+#include "tests/runtime/model/safetensors_builder.h"
 #include "tests/runtime/text/toy_tokenizer.h"
 
 namespace isobit {
@@ -57,6 +58,46 @@ void WriteRequests(Seeds seeds) {
             R"("finish_reason":"length","text":"t","token_ids":[3,4],"logprobs":[-0.25,null],)"
             R"("digest":")" +
             digest + "\"}]}");
+}
+
+// Configurations: one that every family reads, and one of each scheme of rotation.
+void WriteConfigs(Seeds seeds) {
+  const std::string sizes =
+      R"({"hidden_size":64,"num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,)"
+      R"("intermediate_size":96,"vocab_size":160,"max_position_embeddings":256,"rms_norm_eps":1e-6,)"
+      R"("hidden_activation":null,"tie_word_embeddings":true)";
+  seeds.Add(sizes + "}");
+  seeds.Add(sizes + R"(,"sliding_window":20,"use_sliding_window":true,"max_window_layers":1})");
+  seeds.Add(sizes + R"(,"layer_types":["full_attention","sliding_attention"],"sliding_window":9})");
+  seeds.Add(sizes + R"(,"rope_theta":5e5,"rope_scaling":{"type":"linear","factor":2}})");
+  seeds.Add(sizes +
+            R"(,"rope_parameters":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,)"
+            R"("high_freq_factor":4.0,"original_max_position_embeddings":64}})");
+  seeds.Add(sizes + R"(,"rope_parameters":{"rope_type":"yarn","factor":4.0,"beta_fast":32,)"
+                    R"("rope_theta":10000.0,"original_max_position_embeddings":64}})");
+  seeds.Add(sizes + R"(,"rope_scaling":{"rope_type":"longrope","short_factor":[1,1,1,1,1,1,1,2]},)"
+                    R"("original_max_position_embeddings":64})");
+  seeds.Add(sizes + R"(,"hidden_act":"gelu_pytorch_tanh","rope_parameters":{"full_attention":)"
+                    R"({"rope_type":"linear","factor":8.0,"rope_theta":1e6},)"
+                    R"("sliding_attention":{"rope_theta":1e4}},"query_pre_attn_scalar":256})");
+  seeds.Add(R"({"do_sample":true,"temperature":0.6,"top_p":0.9,"top_k":20,"eos_token_id":[1,2]})");
+  GgufBuilder gguf;
+  gguf.U32("llama.block_count", 1).U32("llama.embedding_length", 8);
+  gguf.U32("llama.feed_forward_length", 8).U32("llama.context_length", 64);
+  gguf.U32("llama.attention.head_count", 1);
+  gguf.Field("llama.attention.layer_norm_rms_epsilon", GgufType::kFloat32, GgufBuilder::Raw(1e-5f));
+  gguf.Tensor("token_embd.weight", {8, 2}, 0, 0, std::string(64, '\x3C'));
+  gguf.Tensor("rope_freqs.weight", {4}, 0, 64, std::string(16, '\x3F'));
+  seeds.Add(gguf.Build());
+}
+
+void WriteSafetensors(Seeds seeds) {
+  seeds.Add(SafetensorsBuilder().Build());
+  SafetensorsBuilder b;
+  b.Tensor("a", "BF16", {2, 3}, std::string(12, 'a')).Tensor("b", "F32", {1}, "bbbb");
+  b.Tensor("c", "F16", {2}, "cccc").Tensor("d", "I64", {1}, "dddddddd").Tensor("e", "F32", {0}, "");
+  b.header["__metadata__"] = {{"format", "pt"}};
+  seeds.Add(b.Build());
 }
 
 void WriteAll(const std::filesystem::path& root) {
@@ -117,9 +158,11 @@ void WriteAll(const std::filesystem::path& root) {
   pattern.Add("[\xE4\xB8\x80-\xE9\xBE\xA5]++|\\P{Lu}*(?=a|b)(?:x|y)?");
 
   WriteRequests(Seeds(root, "request"));
+  WriteConfigs(Seeds(root, "config"));
+  WriteSafetensors(Seeds(root, "safetensors"));
 
   Seeds widen(root, "widen");
-  for (const int type : {0, 1, 2, 3, 8, 14, 30}) {
+  for (const int type : {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39}) {
     widen.Add(std::string(1, static_cast<char>(type)) + std::string(210, '\x3C'));
   }
 }

@@ -8,7 +8,7 @@
 
 #include "runtime/api/completion_json.h"
 #include "runtime/api/request_json.h"
-#include "runtime/api/strict_json.h"
+#include "runtime/json/strict_json.h"
 #include "runtime/receipt/receipt.h"
 
 namespace isobit {

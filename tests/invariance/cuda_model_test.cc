@@ -126,8 +126,8 @@ TEST_F(CudaModelTest, WidthsOfLlama8B) {
                       .vocab = 4096,
                       .context_length = 4096,
                       .norm_eps = 1e-5f,
-                      .rope_theta = 500000,
-                      .rotary_dim = 128},
+                      .rotary_dim = 128,
+                      .rotary = {{.theta = 500000}}},
                      {1, 17, 64, 130, 300});
 }
 
@@ -144,8 +144,8 @@ TEST_F(CudaModelTest, HeadsWiderThanTheModel) {
                       .vocab = 4096,
                       .context_length = 4096,
                       .norm_eps = 1e-6f,
-                      .rope_theta = 1000000,
                       .rotary_dim = 128,
+                      .rotary = {{.theta = 1000000}},
                       .tied_embedding = true},
                      {5, 33, 200, 1100});
 }
@@ -164,8 +164,8 @@ TEST_F(CudaModelTest, OtherHeadSizes) {
                         .vocab = 1000,
                         .context_length = 4096,
                         .norm_eps = 1e-5f,
-                        .rope_theta = 10000,
-                        .rotary_dim = head_dim},
+                        .rotary_dim = head_dim,
+                        .rotary = {{.theta = 10000}}},
                        {1, 40, 1050});
   }
 }

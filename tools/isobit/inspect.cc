@@ -29,6 +29,20 @@ int64_t KvPoolBytes(const Engine& engine) {
   return engine.options().kv_cache_tokens * engine.model().config().KvBytesPerToken();
 }
 
+// What the model's makers recommend for sampling, as far as they say.
+void WriteRecommended(const GenerationDefaults& defaults, JsonWriter& out) {
+  out.Key("recommended").BeginObject();
+  const auto write = [&out](const char* name, const auto& value) {
+    if (value.has_value()) out.Field(name, *value);
+  };
+  write("temperature", defaults.temperature);
+  write("top_k", defaults.top_k);
+  write("top_p", defaults.top_p);
+  write("min_p", defaults.min_p);
+  write("repetition_penalty", defaults.repetition_penalty);
+  out.EndObject();
+}
+
 void WriteModel(const Model& model, JsonWriter& out) {
   const ModelConfig& c = model.config();
   out.Key("model").BeginObject();
@@ -36,9 +50,11 @@ void WriteModel(const Model& model, JsonWriter& out) {
   out.Field("layers", c.layers).Field("width", c.width).Field("ffn_width", c.ffn_width);
   out.Field("heads", c.heads).Field("kv_heads", c.kv_heads).Field("head_dim", c.head_dim);
   out.Field("vocab", c.vocab).Field("context_length", c.context_length);
-  out.Field("norm_eps", c.norm_eps).Field("rope_theta", c.rope_theta);
+  out.Field("norm_eps", c.norm_eps).Field("rope_theta", c.rotary[0].theta);
   out.Field("rotary_dim", c.rotary_dim).Field("tied_embedding", c.tied_embedding);
+  out.Field("deviations", c.DescribeDeviations());
   out.Field("loaded", model.load_note());
+  WriteRecommended(model.generation_defaults(), out);
   out.EndObject();
 }
 
@@ -93,6 +109,19 @@ std::string Mebibytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
+std::string Recommended(const GenerationDefaults& defaults) {
+  std::string text;
+  const auto add = [&text](const char* name, const auto& value) {
+    if (value) absl::StrAppend(&text, text.empty() ? "" : ", ", name, " ", *value);
+  };
+  add("temperature", defaults.temperature);
+  add("top-k", defaults.top_k);
+  add("top-p", defaults.top_p);
+  add("min-p", defaults.min_p);
+  add("repetition penalty", defaults.repetition_penalty);
+  return text.empty() ? "nothing for sampling" : text;
+}
+
 std::string AsText(const Engine& engine, const DeviceInfo& device) {
   const Model& model = engine.model();
   const ModelConfig& c = model.config();
@@ -105,6 +134,9 @@ std::string AsText(const Engine& engine, const DeviceInfo& device) {
       {"shape", absl::StrCat(c.layers, " layers of width ", c.width, ", FFN ", c.ffn_width, ", ",
                              c.heads, " heads over ", c.kv_heads, " KV heads of ", c.head_dim,
                              ", vocabulary ", c.vocab, c.tied_embedding ? ", tied" : "")},
+      {"deviations",
+       c.DescribeDeviations().empty() ? "none from the plain decoder" : c.DescribeDeviations()},
+      {"recommended", Recommended(model.generation_defaults())},
       {"context", absl::StrCat(c.context_length, " tokens, ", o.max_model_len, " used")},
       {"tokenizer",
        absl::StrCat(t.vocab_size(), " tokens, pre-tokenizer ", std::string(t.pre_tokenizer()),

@@ -12,7 +12,7 @@
 #include "kernels/numerics/contract_version.h"
 #include "nlohmann/json.hpp"
 #include "runtime/api/request_json.h"
-#include "runtime/api/strict_json.h"
+#include "runtime/json/strict_json.h"
 
 namespace isobit {
 namespace {

@@ -18,17 +18,21 @@ void AddSamplingOptions(CLI::App& command, SamplingOptions& options) {
       ->capture_default_str()
       ->group(group);
   command
-      .add_option("--temperature,--temp", p.temperature, "0: greedy, always the most likely token")
-      ->capture_default_str()
+      .add_option("--temperature,--temp", options.temperature,
+                  "0: greedy, always the most likely token (default: the model's, or 1)")
       ->group(group);
-  command.add_option("--top-k", p.top_k, "Draw from the k most likely tokens (0: off)")
-      ->capture_default_str()
+  command
+      .add_option("--top-k", options.top_k,
+                  "Draw from the k most likely tokens (0: off; default: the model's, or 0)")
       ->group(group);
-  command.add_option("--top-p", p.top_p, "Draw from the smallest set with this probability")
-      ->capture_default_str()
+  command
+      .add_option("--top-p", options.top_p,
+                  "Draw from the smallest set with this probability (default: the model's, or 1)")
       ->group(group);
-  command.add_option("--min-p", p.min_p, "No token below this share of the largest probability")
-      ->capture_default_str()
+  command
+      .add_option(
+          "--min-p", options.min_p,
+          "No token below this share of the largest probability (default: the model's, or 0)")
       ->group(group);
   command.add_option("--presence-penalty", p.presence_penalty, "Taken from tokens that occurred")
       ->capture_default_str()
@@ -37,9 +41,8 @@ void AddSamplingOptions(CLI::App& command, SamplingOptions& options) {
       ->capture_default_str()
       ->group(group);
   command
-      .add_option("--repetition-penalty", p.repetition_penalty,
-                  "Factor on tokens of prompt and output")
-      ->capture_default_str()
+      .add_option("--repetition-penalty", options.repetition_penalty,
+                  "Factor on tokens of prompt and output (default: the model's, or 1)")
       ->group(group);
   command.add_option("--logit-bias", options.logit_bias, "TOKEN:BIAS; may be given again")
       ->allow_extra_args(false)
@@ -56,8 +59,17 @@ void AddSamplingOptions(CLI::App& command, SamplingOptions& options) {
       ->group(group);
 }
 
-absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options) {
+absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options,
+                                          const GenerationDefaults& recommended) {
   SamplingParams params = options.params;
+  const auto choose = [](const auto& given, const auto& model, auto& param) {
+    param = given.value_or(model.value_or(param));
+  };
+  choose(options.temperature, recommended.temperature, params.temperature);
+  choose(options.top_k, recommended.top_k, params.top_k);
+  choose(options.top_p, recommended.top_p, params.top_p);
+  choose(options.min_p, recommended.min_p, params.min_p);
+  choose(options.repetition_penalty, recommended.repetition_penalty, params.repetition_penalty);
   params.max_tokens = options.max_tokens.value_or(params.max_tokens);
   for (const std::string& text : options.logit_bias) {
     const size_t colon = text.find(':');

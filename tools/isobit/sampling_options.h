@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "runtime/engine/request.h"
+#include "runtime/model/generation_defaults.h"
 
 namespace isobit {
 
@@ -17,13 +18,18 @@ struct SamplingOptions {
   SamplingParams params;
   std::optional<int64_t> max_tokens;    // none: the command chooses
   std::vector<std::string> logit_bias;  // "TOKEN:BIAS"
+  // What a model may recommend; none: not given.
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int64_t> top_k;
 };
 
 void AddSamplingOptions(CLI::App& command, SamplingOptions& options);
 
-// The parameters. InvalidArgument if a bias is not TOKEN:BIAS; ranges are checked when the request
+// The parameters: as given, else as the model recommends, else the defaults of requests.
+// InvalidArgument if a bias is not TOKEN:BIAS; ranges are checked when the request
 // is submitted.
-absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options);
+absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options,
+                                          const GenerationDefaults& recommended = {});
 
 }  // namespace isobit
 

@@ -11,8 +11,8 @@
 #include "runtime/api/completion_json.h"
 #include "runtime/api/json_writer.h"
 #include "runtime/api/request_json.h"
-#include "runtime/api/strict_json.h"
-#include "runtime/model/gguf.h"
+#include "runtime/json/strict_json.h"
+#include "runtime/model/tokenizer_files.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/tokenizer.h"
 #include "tools/isobit/command.h"
@@ -61,13 +61,8 @@ struct TextModel {
 };
 
 absl::StatusOr<TextModel> LoadTextModel(const std::string& path) {
-  const absl::StatusOr<std::unique_ptr<GgufFile>> file = GgufFile::Open(path);
-  if (!file.ok()) return file.status();
-  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::FromGguf(**file);
-  if (!tokenizer.ok()) {
-    return absl::Status(tokenizer.status().code(),
-                        absl::StrCat(path, ": ", tokenizer.status().message()));
-  }
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = OpenTokenizer(path);
+  if (!tokenizer.ok()) return tokenizer.status();
   TextModel model{*std::move(tokenizer)};
   if (const auto source = model.tokenizer->chat_template(); source.has_value()) {
     model.chat_template = ChatTemplate::Parse(*source);

@@ -140,7 +140,7 @@ TEST(GgufTest, RefusesWhatIsNotGguf) {
   ExpectError("", kInvalid, {"not a GGUF file", "0 bytes"});
   ExpectError("GGU", kInvalid, {"not a GGUF file"});
   ExpectError("PK\x03\x04PK\x03\x04", kInvalid, {"not a GGUF file", "0x04034b50"});
-  GgufBuilder old, future, swapped, split;
+  GgufBuilder old, future, swapped;
   old.version = 1;
   future.version = 4;
   swapped.version = 0x03000000;
@@ -148,8 +148,6 @@ TEST(GgufTest, RefusesWhatIsNotGguf) {
   ExpectError(old.Build(), kUnimplemented, {"version 1", "2 to 3"});
   ExpectError(future.Build(), kUnimplemented, {"version 4", "2 to 3"});
   ExpectError(swapped.Build(), kUnimplemented, {"big-endian"});
-  split.Field("split.count", GgufType::kUint16, GgufBuilder::Raw<uint16_t>(4));
-  ExpectError(split.Build(), kUnimplemented, {"one of 4 parts"});
 }
 
 TEST(GgufTest, RefusesCountsThatCannotFit) {

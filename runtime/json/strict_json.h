@@ -1,5 +1,5 @@
-#ifndef ISOBIT_RUNTIME_API_STRICT_JSON_H_
-#define ISOBIT_RUNTIME_API_STRICT_JSON_H_
+#ifndef ISOBIT_RUNTIME_JSON_STRICT_JSON_H_
+#define ISOBIT_RUNTIME_JSON_STRICT_JSON_H_
 
 // JSON from outside, read strictly: RFC 8259 and nothing more, valid UTF-8, every name of an object
 // once, bounded depth. Never throws and never recurses, whatever the input.
@@ -54,4 +54,4 @@ absl::Status JsonTypeError(std::string_view name, std::string_view what,
 
 }  // namespace isobit
 
-#endif  // ISOBIT_RUNTIME_API_STRICT_JSON_H_
+#endif  // ISOBIT_RUNTIME_JSON_STRICT_JSON_H_

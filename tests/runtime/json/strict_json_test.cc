@@ -1,4 +1,4 @@
-#include "runtime/api/strict_json.h"
+#include "runtime/json/strict_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

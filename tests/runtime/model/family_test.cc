@@ -1,0 +1,273 @@
+// Every family of models, from both formats, beside transformers in fp32 and in bf16
+// (golden/model/families.json, made by golden/model/make_families.py).
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/backends.h"
+#include "runtime/model/checkpoint.h"
+#include "runtime/model/family.h"
+#include "runtime/model/forward.h"
+#include "runtime/model/model.h"
+#include "tests/runtime/model/family_files.h"
+#include "tests/runtime/text/toy_tokenizer.h"
+
+namespace isobit {
+namespace {
+
+using nlohmann::json;
+
+// Fewer tokens than the models' vocabularies have.
+std::unique_ptr<Tokenizer> SmallTokenizer() {
+  ToyTokenizer toy;
+  toy.tokens.resize(128);
+  toy.kinds.resize(128);
+  auto tokenizer = toy.Build();
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+}
+
+std::unique_ptr<Backend> CpuBackend() {
+  auto backend = CreateCpuBackend({.threads = 1});
+  EXPECT_TRUE(backend.ok());
+  return *std::move(backend);
+}
+
+std::unique_ptr<Model> Load(const std::string& path, std::unique_ptr<Backend> backend) {
+  auto checkpoint = Checkpoint::Open(path);
+  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+  if (!checkpoint.ok()) return nullptr;
+  auto model = Model::Load(**checkpoint, SmallTokenizer(), path, std::move(backend), 192);
+  EXPECT_TRUE(model.ok()) << model.status().ToString();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+// fp32 logits [ids][vocab] of one sequence, prefilled whole.
+std::vector<float> Logits(const Model& model, const std::vector<int32_t>& ids) {
+  const ModelConfig& c = model.config();
+  const auto n = static_cast<int32_t>(ids.size());
+  const int pages = (n + 15) / 16;
+  auto cache = model.backend().CreateKvCache(
+      {static_cast<int>(c.layers), c.kv_heads, c.head_dim, /*page_tokens=*/16, pages});
+  EXPECT_TRUE(cache.ok());
+  auto forward = Forward::Create(model, **cache, {n, 1, pages, n});
+  EXPECT_TRUE(forward.ok());
+  StepRows rows;
+  rows.token_ids = ids;
+  rows.sequence.assign(ids.size(), 0);
+  rows.first_row = {0, n};
+  for (int32_t i = 0; i < n; ++i) rows.position.push_back(i);
+  for (int32_t i = 0; i < pages; ++i) rows.page_table.push_back(i);
+  rows.page_table_stride = pages;
+  rows.max_context = n;
+  (*forward)->Run(rows);
+  const float* logits = (*forward)->Logits(rows.position);
+  std::vector<float> out(ids.size() * static_cast<size_t>(c.vocab));
+  model.backend().Download(logits, out.size() * sizeof(float), out.data());
+  EXPECT_TRUE(model.backend().Synchronize().ok());
+  return out;
+}
+
+struct Error {
+  double sum = 0, largest = 0;
+  int count = 0;
+
+  void Add(double difference) {
+    sum += std::fabs(difference);
+    largest = std::max(largest, std::fabs(difference));
+    ++count;
+  }
+  double mean() const { return sum / count; }
+};
+
+Error ErrorOf(const std::vector<float>& logits, int64_t vocab, const json& entry) {
+  Error error;
+  for (size_t i = 0; i < entry["fp32"].size(); ++i) {
+    const float* row = logits.data() + i * static_cast<size_t>(vocab);
+    double sum = 0;
+    for (int64_t t = 0; t < vocab; ++t) sum += std::exp(static_cast<double>(row[t]));
+    const int picked[] = {entry["ids"][i + 1], entry["fixed"]};
+    for (size_t k = 0; k < 2; ++k) {
+      error.Add(row[picked[k]] - std::log(sum) - entry["fp32"][i][k].get<double>());
+    }
+  }
+  return error;
+}
+
+Error ErrorOfBf16(const json& entry) {
+  Error error;
+  for (size_t i = 0; i < entry["fp32"].size(); ++i) {
+    for (size_t k = 0; k < entry["fp32"][i].size(); ++k) {
+      error.Add(entry["bf16"][i][k].get<double>() - entry["fp32"][i][k].get<double>());
+    }
+  }
+  return error;
+}
+
+class FamilyTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { WriteFolder(entry_, folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  const json& entry_ = FamilyGoldens()[GetParam()];
+  const std::vector<int32_t> ids_ = entry_["ids"];
+  const std::string folder_ = NewFolder("family-" + GetParam());
+};
+
+TEST_P(FamilyTest, IsNoFurtherFromFp32ThanTransformersInBf16) {
+  const auto model = Load(folder_, CpuBackend());
+  ASSERT_NE(model, nullptr);
+  const Error ours = ErrorOf(Logits(*model, ids_), model->config().vocab, entry_);
+  const Error theirs = ErrorOfBf16(entry_);
+  EXPECT_EQ(ours.count, theirs.count);
+  EXPECT_GT(ours.count, 300);
+  EXPECT_LE(ours.mean(), theirs.mean());
+  EXPECT_LE(ours.largest, 2 * theirs.largest) << "one of a few hundred";
+  RecordProperty("mean_error_ours", std::to_string(ours.mean()));
+  RecordProperty("mean_error_bf16", std::to_string(theirs.mean()));
+}
+
+TEST_P(FamilyTest, TheReferenceBackendGivesTheSameBits) {
+  const auto fast = Load(folder_, CpuBackend());
+  const auto reference = Load(folder_, CreateReferenceBackend());
+  ASSERT_TRUE(fast != nullptr && reference != nullptr);
+  EXPECT_EQ(fast->digest(), reference->digest());
+  const std::vector<int32_t> some(ids_.begin(), ids_.begin() + 48);  // it is slow
+  EXPECT_EQ(Logits(*fast, some), Logits(*reference, some));
+}
+
+// Families that have an architecture of their own in GGUF files.
+class GgufFamilyTest : public FamilyTest {};
+
+TEST_P(GgufFamilyTest, GgufAndFolderAreOneModel) {
+  const auto folder = Load(folder_, CpuBackend());
+  const auto file = Load(WriteGguf(entry_, folder_ + "/model"), CpuBackend());
+  ASSERT_TRUE(folder != nullptr && file != nullptr);
+  EXPECT_EQ(folder->digest(), file->digest());
+  EXPECT_EQ(Logits(*folder, ids_), Logits(*file, ids_));
+}
+
+// How a model is cut into files, and how wide its numbers are stored, changes nothing.
+TEST_P(FamilyTest, FilesAndWidthsDoNotMatter) {
+  const auto model = Load(folder_, CpuBackend());
+  ASSERT_NE(model, nullptr);
+  const std::string other = NewFolder("family-other-" + GetParam());
+  WriteFolder(entry_, other, {.dtype = "F32", .shards = 3});
+  const auto wide = Load(other, CpuBackend());
+  ASSERT_NE(wide, nullptr);
+  EXPECT_EQ(wide->digest(), model->digest());
+  EXPECT_THAT(wide->load_note(), testing::HasSubstr("in 3 files"));
+  EXPECT_THAT(wide->load_note(), testing::HasSubstr("rounded once to bf16"));
+  EXPECT_THAT(model->load_note(), testing::HasSubstr("used as stored"));
+  if (entry_.contains("gguf")) {
+    const auto split = Load(WriteGguf(entry_, other + "/model", 2), CpuBackend());
+    ASSERT_NE(split, nullptr);
+    EXPECT_EQ(split->digest(), model->digest());
+    EXPECT_THAT(split->load_note(), testing::HasSubstr("in 2 parts"));
+  }
+  std::filesystem::remove_all(other);
+}
+
+std::vector<std::string> Names(bool with_gguf_only = false) {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : FamilyGoldens().items()) {
+    if (!with_gguf_only || entry.contains("gguf")) names.push_back(name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyTest, testing::ValuesIn(Names()),
+                         [](const auto& instance) { return instance.param; });
+
+INSTANTIATE_TEST_SUITE_P(All, GgufFamilyTest, testing::ValuesIn(Names(/*with_gguf_only=*/true)),
+                         [](const auto& instance) { return instance.param; });
+
+// Whole models with their tokenizers and recommendations, as users have them.
+TEST(WholeModelTest, TheFolderAndTheGgufFileAreOneModel) {
+  constexpr int32_t kEnd = 128;
+  ToyTokenizer toy;
+  toy.tokens.resize(kEnd);
+  toy.tokens.push_back("<|im_end|>");
+  json entry = FamilyGoldens()["qwen2"];
+  entry["config"]["eos_token_id"] = kEnd;
+  const std::string folder = NewFolder("whole");
+  WriteFolder(entry, folder);
+  json tokenizer = {
+      {"added_tokens",
+       {{{"id", kEnd}, {"content", "<|im_end|>"}, {"special", true}, {"normalized", false}}}},
+      {"pre_tokenizer",
+       {{"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Digits"}, {"individual_digits", true}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}}}},
+      {"model", {{"type", "BPE"}, {"merges", json::array()}}}};
+  for (int32_t id = 0; id < kEnd; ++id) {
+    tokenizer["model"]["vocab"][toy.tokens[static_cast<size_t>(id)]] = id;
+  }
+  WriteFile(folder + "/tokenizer.json", tokenizer.dump());
+  WriteFile(folder + "/tokenizer_config.json", R"({"eos_token":"<|im_end|>"})");
+  WriteFile(folder + "/generation_config.json",
+            R"({"do_sample":true,"temperature":0.6,"eos_token_id":[128,5]})");
+  WriteFile(folder + "/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+
+  const int64_t vocab = entry["config"]["vocab_size"];
+  std::vector<std::string> tokens = toy.tokens;
+  std::vector<int32_t> kinds(tokens.size(), 1);
+  kinds.back() = 3;  // control
+  for (auto id = static_cast<int64_t>(tokens.size()); id < vocab; ++id) {
+    tokens.push_back("[PAD" + std::to_string(id) + "]");
+    kinds.push_back(5);  // unused
+  }
+  const std::string path = WriteGguf(entry, folder + "/model", 1, [&](GgufBuilder& b) {
+    b.Text("tokenizer.ggml.model", "gpt2").Text("tokenizer.ggml.pre", "smollm");
+    b.Texts("tokenizer.ggml.tokens", tokens).Ints("tokenizer.ggml.token_type", kinds);
+    b.Texts("tokenizer.ggml.merges", {}).U32("tokenizer.ggml.eos_token_id", kEnd);
+    b.U32("tokenizer.ggml.eot_token_id", 5);
+    b.Text("tokenizer.chat_template", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  });
+  const auto from_folder = Model::Load(folder, CpuBackend(), 64);
+  const auto from_file = Model::Load(path, CpuBackend(), 64);
+  ASSERT_TRUE(from_folder.ok()) << from_folder.status().ToString();
+  ASSERT_TRUE(from_file.ok()) << from_file.status().ToString();
+  EXPECT_EQ((*from_folder)->digest(), (*from_file)->digest());
+  EXPECT_THAT((*from_folder)->tokenizer().stop_ids(), testing::ElementsAre(5, kEnd));
+  EXPECT_EQ((*from_folder)->generation_defaults().temperature, 0.6);
+  EXPECT_EQ((*from_folder)->config().DescribeDeviations(), "biases of query, key and value");
+  EXPECT_TRUE((*from_folder)->tokenizer().chat_template().has_value());
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Families, EachIsTested) {
+  for (const Family* family : AllFamilies()) {
+    int folders = 0, ggufs = 0;
+    for (const auto& [name, entry] : FamilyGoldens().items()) {
+      folders += entry["config"]["model_type"] == std::string(family->hugging_face);
+      ggufs += entry.contains("gguf") && entry["gguf"]["architecture"] == std::string(family->gguf);
+    }
+    EXPECT_GT(folders, 0) << family->name;
+    EXPECT_TRUE(family->gguf.empty() || ggufs > 0) << family->name;
+  }
+}
+
+// Models that differ in anything that decides bits have different digests.
+TEST(Families, NoTwoHaveOneDigest) {
+  std::set<std::string> digests;
+  for (const std::string& name : Names()) {
+    const std::string folder = NewFolder("digest-" + name);
+    WriteFolder(FamilyGoldens()[name], folder);
+    const auto model = Load(folder, CpuBackend());
+    ASSERT_NE(model, nullptr) << name;
+    EXPECT_TRUE(digests.insert(model->digest().ToHex()).second) << name;
+    std::filesystem::remove_all(folder);
+  }
+}
+
+}  // namespace
+}  // namespace isobit
