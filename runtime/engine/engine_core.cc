@@ -212,7 +212,8 @@ void EngineCore::Admit(std::span<const StepPlan::Item> items) {
     for (int32_t page : sequence.pages) pool_->Hold(page);
     sequence.computed = static_cast<int64_t>(sequence.pages.size()) * options_.block_size;
     sequence.published = static_cast<int64_t>(sequence.pages.size());
-    sequence.published_as = sequence.pages.empty() ? -1 : sequence.pages.back();
+    sequence.published_as =
+        sequence.pages.empty() ? PrefixEnd() : pool_->EndAt(sequence.pages.back());
     assert(sequence.computed == item.begin);
     stats_.cached_tokens += sequence.computed;
     if (!sequence.admitted_before) {
@@ -409,7 +410,7 @@ void EngineCore::GiveBackPages(Sequence& sequence) {
   sequence.pages.clear();
   sequence.computed = 0;
   sequence.published = 0;
-  sequence.published_as = -1;
+  sequence.published_as = {};
 }
 
 void EngineCore::Leave(const Member& member) {

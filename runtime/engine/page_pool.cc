@@ -81,31 +81,30 @@ void PagePool::Release(int32_t index) {
   }
 }
 
-int32_t PagePool::Publish(int32_t index, int32_t parent, std::span<const int32_t> tokens) {
+PrefixEnd PagePool::Publish(int32_t index, PrefixEnd parent, std::span<const int32_t> tokens) {
   Page& page = pages_[static_cast<size_t>(index)];
-  if (!prefix_cache_ || page.published) return index;
+  if (!prefix_cache_ || page.published) return EndAt(index);
   assert(page.holders > 0 && static_cast<int64_t>(tokens.size()) == page_tokens_);
   Digest parent_hash;
-  uint64_t parent_serial = 0;
-  if (parent >= 0) {
-    const Page& before = pages_[static_cast<size_t>(parent)];
-    if (!before.published) return index;  // Forgotten by Clear: what follows can't be found either.
+  if (parent.page >= 0) {
+    const Page& before = pages_[static_cast<size_t>(parent.page)];
+    // Forgotten by Clear, or overwritten since: what follows can't be found either.
+    if (!before.published || before.serial != parent.serial) return EndAt(index);
     parent_hash = before.hash;
-    parent_serial = before.serial;
   }
   const Digest hash = Hash(parent_hash, tokens);
   const auto [it, inserted] = by_hash_.try_emplace(hash, index);
   if (!inserted) {
     // The same content is known already, or (never seen) another one has the same hash: then this
     // one stays private.
-    return FindChild(hash, parent_serial, tokens).value_or(index);
+    return EndAt(FindChild(hash, parent.serial, tokens).value_or(index));
   }
   page.published = true;
   page.hash = hash;
   page.serial = next_serial_++;
-  page.parent_serial = parent_serial;
+  page.parent_serial = parent.serial;
   page.tokens.assign(tokens.begin(), tokens.end());
-  return index;
+  return EndAt(index);
 }
 
 void PagePool::Unpublish(Page& page) {

@@ -27,6 +27,13 @@
 
 namespace isobit {
 
+// A place in the tree of published prefixes: the page that ends there and the serial number of its
+// content, since the page may be overwritten by then.
+struct PrefixEnd {
+  int32_t page = -1;    // -1: before the first page
+  uint64_t serial = 0;  // 0: not published
+};
+
 class PagePool {
  public:
   // REQUIRES: pages >= 0, page_tokens >= 1.
@@ -53,11 +60,11 @@ class PagePool {
   // what follows it.
   void Release(int32_t page);
 
-  // Publishes a held page whose keys and values are complete. `parent` is the page before it in the
-  // sequence, -1 for the first; it must be published. Returns the page under which this content is
-  // known: `page`, or another that was there before (then `page` stays unpublished, and so do all
-  // after it unless their parent is given as the one returned).
-  int32_t Publish(int32_t page, int32_t parent, std::span<const int32_t> tokens);
+  // Publishes a held page whose keys and values are complete. `parent` is where the prefix before
+  // it ends; if that is not published any more, nothing is. Returns where this content is known:
+  // in `page`, or in another that was there before, which the caller does not hold.
+  PrefixEnd Publish(int32_t page, PrefixEnd parent, std::span<const int32_t> tokens);
+  PrefixEnd EndAt(int32_t page) const { return {page, pages_[static_cast<size_t>(page)].serial}; }
 
   // Forgets every cached prefix: pages in use stay, but nobody new will find them.
   void Clear();
@@ -71,7 +78,7 @@ class PagePool {
     int32_t holders = 0;
     bool published = false;
     Digest hash;                             // of all tokens up to this page's end; if published
-    uint64_t serial = 0;                     // of this content: a page reused gets another
+    uint64_t serial = 0;                     // of this content, 0 unless published; never reused
     uint64_t parent_serial = 0;              // 0: first page
     std::vector<int32_t> tokens;             // of this page alone; if published
     std::list<int32_t>::iterator in_cached;  // if cached

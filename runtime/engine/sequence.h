@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "runtime/engine/page_pool.h"
 #include "runtime/engine/request.h"
 #include "runtime/receipt/digest.h"
 #include "runtime/text/stop_strings.h"
@@ -51,7 +52,7 @@ class Sequence {
   std::vector<int32_t> pages;
   int64_t computed = 0;       // tokens whose keys and values are in pages
   int64_t published = 0;      // pages given to the prefix cache
-  int32_t published_as = -1;  // the page under which the last of them is known
+  PrefixEnd published_as;     // where the last of them is known
   int64_t cached_tokens = 0;  // taken from the prefix cache when first admitted
   bool admitted_before = false;
 

@@ -22,7 +22,7 @@ std::vector<int32_t> Tokens(int begin, int end) {
 // A sequence that holds pages and publishes all of its full ones.
 std::vector<int32_t> Fill(PagePool& pool, const std::vector<int32_t>& tokens) {
   std::vector<int32_t> pages;
-  int32_t parent = -1;
+  PrefixEnd parent;
   const auto size = static_cast<size_t>(pool.page_tokens());
   for (size_t begin = 0; begin + size <= tokens.size(); begin += size) {
     pages.push_back(*pool.Allocate());
@@ -86,7 +86,7 @@ TEST(PagePool, ChildOfAnOverwrittenParentIsNotFound) {
   // The parent's tokens come back in another page: the old child belongs to the old content.
   pool.Release(first[0]);
   const int32_t again = *pool.Allocate();
-  EXPECT_EQ(pool.Publish(again, -1, Tokens(0, 4)), again);
+  EXPECT_EQ(pool.Publish(again, {}, Tokens(0, 4)).page, again);
   EXPECT_THAT(pool.Find(Tokens(0, 8)), ElementsAre(again));
 }
 
@@ -94,10 +94,29 @@ TEST(PagePool, TheSameContentIsKnownOnce) {
   PagePool pool(4, 4, true);
   const auto first = Fill(pool, Tokens(0, 8));
   const int32_t copy = *pool.Allocate();
-  EXPECT_EQ(pool.Publish(copy, -1, Tokens(0, 4)), first[0]);
+  EXPECT_EQ(pool.Publish(copy, {}, Tokens(0, 4)).page, first[0]);
   pool.Release(copy);
   EXPECT_EQ(pool.cached(), 0) << "a copy is not worth keeping";
   EXPECT_TRUE(pool.CheckIntegrity(first).ok());
+}
+
+// A copy goes on behind content that it does not hold; once that page holds something else, what
+// follows the copy must not be found behind the new content.
+TEST(PagePool, WhatFollowsACopyDoesNotMoveToOtherContent) {
+  PagePool pool(3, 4, true);
+  const auto first = Fill(pool, Tokens(0, 4));
+  const int32_t copy = *pool.Allocate();
+  const PrefixEnd parent = pool.Publish(copy, {}, Tokens(0, 4));
+  ASSERT_EQ(parent.page, first[0]);
+  const int32_t next = *pool.Allocate();  // the copy's second page, not complete yet
+  ReleaseAll(pool, first);
+  ASSERT_EQ(pool.Allocate(), first[0]);  // evicted
+  ASSERT_EQ(pool.Publish(first[0], {}, Tokens(50, 54)).page, first[0]);
+  pool.Publish(next, parent, Tokens(4, 8));
+  std::vector<int32_t> other = Tokens(50, 54);
+  for (const int32_t token : Tokens(4, 8)) other.push_back(token);
+  EXPECT_THAT(pool.Find(other), ElementsAre(first[0]));
+  EXPECT_THAT(pool.Find(Tokens(0, 8)), IsEmpty());
 }
 
 TEST(PagePool, WithoutPrefixCacheNothingIsFound) {
@@ -112,6 +131,7 @@ TEST(PagePool, WithoutPrefixCacheNothingIsFound) {
 TEST(PagePool, ClearForgetsPrefixesAndKeepsHeldPages) {
   PagePool pool(4, 4, true);
   const auto held = Fill(pool, Tokens(0, 4));
+  const PrefixEnd parent = pool.EndAt(held[0]);
   ReleaseAll(pool, Fill(pool, Tokens(100, 108)));
   pool.Clear();
   EXPECT_THAT(pool.Find(Tokens(0, 4)), IsEmpty());
@@ -120,7 +140,7 @@ TEST(PagePool, ClearForgetsPrefixesAndKeepsHeldPages) {
   EXPECT_TRUE(pool.CheckIntegrity(held).ok());
   // A sequence that goes on after Clear can't publish behind a forgotten parent.
   const int32_t next = *pool.Allocate();
-  EXPECT_EQ(pool.Publish(next, held[0], Tokens(4, 8)), next);
+  EXPECT_EQ(pool.Publish(next, parent, Tokens(4, 8)).serial, 0u);
   EXPECT_THAT(pool.Find(Tokens(0, 8)), IsEmpty());
 }
 
@@ -140,7 +160,7 @@ TEST(PagePool, RandomOperationsKeepEveryInvariant) {
     PagePool pool(12, 4, true);
     struct Held {
       std::vector<int32_t> tokens, pages;
-      int32_t parent = -1;
+      PrefixEnd parent;
     };
     std::vector<Held> sequences;
     std::map<int32_t, std::vector<int32_t>> content;  // page -> all tokens up to its end
@@ -156,7 +176,7 @@ TEST(PagePool, RandomOperationsKeepEveryInvariant) {
           ASSERT_EQ(content.at(h.pages[i]), prefix);
           pool.Hold(h.pages[i]);
         }
-        h.parent = h.pages.empty() ? -1 : h.pages.back();
+        h.parent = h.pages.empty() ? PrefixEnd() : pool.EndAt(h.pages.back());
         sequences.push_back(h);
       } else if (action == 1 && !sequences.empty()) {  // one more page
         Held& h = sequences[random() % sequences.size()];
