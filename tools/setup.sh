@@ -57,7 +57,7 @@ if [ "$(cat "$vocab/source.sha256" 2>/dev/null)" != "$sdist_sha256" ]; then
   mkdir -p build
   fetch=$(mktemp -d build/fetch.XXXXXX)
   trap 'rm -rf "${work:-}" "$fetch"' EXIT
-  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$fetch" llama-cpp-python==0.3.36
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary llama-cpp-python --dest "$fetch" llama-cpp-python==0.3.36
   echo "$sdist_sha256  $fetch/llama_cpp_python-0.3.36.tar.gz" | sha256sum --check --quiet
   tar -xzf "$fetch/llama_cpp_python-0.3.36.tar.gz" -C "$fetch" --strip-components=3 llama_cpp_python-0.3.36/vendor/llama.cpp/models
   rm -rf "$vocab"
