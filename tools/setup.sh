@@ -10,9 +10,15 @@ packages=(
   g++ cmake ninja-build pkg-config git ca-certificates
   libabsl-dev libhwy-dev libxxhash-dev libpcre2-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev
   libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev
-  python3 python3-pip
+  python3 python3-pip python3-venv python3-dev
 )
-[ "${1:-}" != --sanitizers ] || packages+=(clang libclang-rt-dev)
+environments=(venv:requirements.txt)
+for option in "$@"; do
+  case "$option" in
+    --sanitizers) packages+=(clang libclang-rt-dev) ;;
+    *) echo "unknown option $option" >&2; exit 2 ;;
+  esac
+done
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] ||
@@ -64,3 +70,15 @@ if [ "$(cat "$vocab/source.sha256" 2>/dev/null)" != "$sdist_sha256" ]; then
   mv "$fetch/models" "$vocab"
   echo "$sdist_sha256" >"$vocab/source.sha256"
 fi
+
+# Python environments with exactly the packages that are listed; made anew when the list changes.
+for environment in "${environments[@]}"; do
+  folder=build/${environment%%:*}
+  list=tests/runtime/python/${environment##*:}
+  cmp --quiet "$list" "$folder/installed.txt" 2>/dev/null && continue
+  echo "making $folder"
+  rm -rf "$folder"
+  python3 -m venv "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$list"
+  cp "$list" "$folder/installed.txt"
+done

@@ -1,0 +1,57 @@
+"""Sampling parameters, with the names, meanings and defaults of OpenAI's API and vLLM's."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from isobit import _isobit
+
+
+@dataclasses.dataclass
+class SamplingParams:
+    """How tokens are drawn. Ranges are checked when a request is submitted."""
+
+    n: int = 1
+    """Completions of the same prompt."""
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    temperature: float = 1.0
+    """0: greedy."""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0: off."""
+    min_p: float = 0.0
+    seed: int | None = None
+    """None: one is drawn, used and returned."""
+    stop: str | Sequence[str] | None = None
+    stop_token_ids: Sequence[int] | None = None
+    ignore_eos: bool = False
+    max_tokens: int = 16
+    """0 only scores the prompt."""
+    min_tokens: int = 0
+    logprobs: int | None = None
+    """k: the log-probability of each token and of the k most likely."""
+    prompt_logprobs: int | None = None
+    logit_bias: Mapping[int, float] | None = None
+    logprobs_mode: str = "raw"
+    """"raw", or "processed": after penalties, temperature and filters."""
+
+    def _native(self) -> _isobit.SamplingParams:
+        if self.logprobs_mode not in ("raw", "processed"):
+            raise ValueError(f'logprobs_mode must be "raw" or "processed", got {self.logprobs_mode!r}')
+        native = _isobit.SamplingParams()
+        for field in dataclasses.fields(self):
+            if field.name not in ("stop", "stop_token_ids", "logit_bias", "logprobs_mode"):
+                value = getattr(self, field.name)
+                try:
+                    setattr(native, field.name, value)
+                except TypeError:
+                    raise TypeError(f"{field.name} can't be {value!r}") from None
+        native.stop = [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+        native.stop_token_ids = list(self.stop_token_ids or ())
+        bias = {int(token): float(value) for token, value in (self.logit_bias or {}).items()}
+        native.logit_bias = list(bias.items())
+        native.processed_logprobs = self.logprobs_mode == "processed"
+        return native
