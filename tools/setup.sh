@@ -2,7 +2,10 @@
 # Installs what building and testing need on Debian 12 or Ubuntu 24.04, and fetches the model that
 # the demo and the tests run, and the vocabularies and chat templates that the tests compare with. Does nothing where all is there. Run as root, or with sudo at hand.
 #
-# usage: tools/setup.sh [--sanitizers]     with clang, for the fuzzers
+# usage: tools/setup.sh [--sanitizers] [--ray] [--torch]
+#   --sanitizers  clang too, for the fuzzers
+#   --ray         build/venv-ray too, for the test of isobit.ray (600 MB)
+#   --torch       build/venv-torch too, for the test of RL.md (7 GB: PyTorch brings CUDA with it)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +19,8 @@ environments=(venv:requirements.txt)
 for option in "$@"; do
   case "$option" in
     --sanitizers) packages+=(clang libclang-rt-dev) ;;
+    --ray) environments+=(venv-ray:requirements-ray.txt) ;;
+    --torch) environments+=(venv-torch:requirements-torch.txt) ;;
     *) echo "unknown option $option" >&2; exit 2 ;;
   esac
 done
