@@ -24,6 +24,8 @@ SMALL = dict(vocab_size=VOCAB, hidden_size=64, intermediate_size=96, num_hidden_
              bos_token_id=1, eos_token_id=2, pad_token_id=0)
 LLAMA3 = dict(rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=8192)
+LONG = dict(rope_type="longrope", short_factor=[1.0, 1.0, 1.25, 1.5, 1.5, 2.0, 2.0, 2.5],
+            long_factor=[1.0, 2.0, 4.0, 8.0, 8.0, 12.0, 16.0, 16.0])
 
 
 def rope(**parameters):
@@ -39,6 +41,7 @@ MODELS = {
     "llama_linear": (tf.LlamaConfig, dict(SMALL, **rope(rope_type="linear", factor=4.0)), "llama"),
     "llama_llama3": (tf.LlamaConfig, dict(SMALL, max_position_embeddings=131072, head_dim=32, rope_parameters=LLAMA3), "llama"),
     "llama_yarn": (tf.LlamaConfig, dict(SMALL, **rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=64)), "llama"),
+    "llama_dynamic": (tf.LlamaConfig, dict(SMALL, max_position_embeddings=64, **rope(rope_type="dynamic", factor=3.0)), None),
     "mistral": (tf.MistralConfig, dict(SMALL, sliding_window=20), None),
     "qwen2": (tf.Qwen2Config, dict(SMALL, tie_word_embeddings=True, **rope(rope_theta=1000000.0)), "qwen2"),
     "qwen2_window": (tf.Qwen2Config, dict(SMALL, use_sliding_window=True, sliding_window=20, max_window_layers=2), None),
@@ -47,6 +50,9 @@ MODELS = {
     "phi3": (tf.Phi3Config, dict(SMALL, sliding_window=20), "phi3"),
     "phi3_partial": (tf.Phi3Config, dict(SMALL, hidden_size=128, sliding_window=None, tie_word_embeddings=True,
                                          **rope(partial_rotary_factor=0.75)), "phi3"),
+    "phi3_long": (tf.Phi3Config, dict(SMALL, sliding_window=None, original_max_position_embeddings=64, **rope(**LONG)), "phi3"),
+    "phi3_short": (tf.Phi3Config, dict(SMALL, sliding_window=None, max_position_embeddings=1024,
+                                       original_max_position_embeddings=256, **rope(**LONG)), "phi3"),
     "olmo2": (tf.Olmo2Config, dict(SMALL, **rope(rope_theta=500000.0)), "olmo2"),
     "granite": (tf.GraniteConfig, dict(SMALL, embedding_multiplier=12.0, attention_multiplier=0.078125,
                                        residual_multiplier=0.22, logits_scaling=0.5), "granite"),
@@ -124,6 +130,11 @@ def gguf_keys(config, arch):
         keys["rope.scaling.factor"] = float(full["factor"])
     if full["rope_type"] == "yarn":
         keys["rope.scaling.original_context_length"] = full["original_max_position_embeddings"]
+    if full["rope_type"] == "longrope":
+        original = full["original_max_position_embeddings"]
+        keys["rope.scaling.original_context_length"] = original
+        keys["rope.scaling.attn_factor"] = math.sqrt(
+            1 + math.log(config.max_position_embeddings / original) / math.log(original))
     if arch == "granite":
         keys.update({"attention.scale": config.attention_multiplier, "embedding_scale": config.embedding_multiplier,
                      "residual_scale": config.residual_multiplier, "logit_scale": config.logits_scaling})
@@ -173,6 +184,9 @@ def gguf_part(config, arch, names, norms_less_one):
     part = {"architecture": arch, "keys": gguf_keys(config, arch), "tensors": tensors}
     if config.rope_parameters.get("rope_type") == "llama3":
         part["rope_freqs"] = llama3_factors(config)
+    if config.rope_parameters.get("rope_type") == "longrope":
+        part["rope_factors_short"] = config.rope_parameters["short_factor"]
+        part["rope_factors_long"] = config.rope_parameters["long_factor"]
     return part
 
 

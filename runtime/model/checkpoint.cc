@@ -62,10 +62,6 @@ absl::Status FileCheckpoint::ReadConfig(ConfigReader& in, const Family& family) 
   if (absl::Status s = config_.Validate(); !s.ok()) {
     return absl::Status(s.code(), absl::StrCat(tensors_->path(), ": ", s.message()));
   }
-  // A window that no context can exceed is none, and must not show in the digest.
-  for (LayerAttention& layer : config_.attention) {
-    if (layer.window >= config_.context_length) layer.window = 0;
-  }
   absl::StatusOr<TensorMap> map = TensorMap::Create(*tensors_, family, in.is_gguf(), config_);
   if (!map.ok()) return map.status();
   map_ = *std::move(map);

@@ -1,9 +1,13 @@
 #include "runtime/model/config.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace isobit {
 namespace {
+
+constexpr int64_t kMaxContext = 1 << 24;
 
 absl::Status CheckRange(const char* name, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
@@ -75,6 +79,11 @@ absl::Status ValidateLayers(const ModelConfig& c) {
 absl::Status ValidateDeviations(const ModelConfig& c) {
   for (const Rotary& rotary : c.rotary) {
     if (absl::Status s = ValidateRotary(rotary, c.rotary_dim); !s.ok()) return s;
+  }
+  if (absl::Status s = ValidateRotary(c.long_rotary, c.rotary_dim); !s.ok()) return s;
+  if (absl::Status s = CheckRange("long context length", c.long_context_length, 0, kMaxContext);
+      !s.ok()) {
+    return s;
   }
   if (absl::Status s = ValidateLayers(c); !s.ok()) return s;
   const struct {
@@ -219,6 +228,25 @@ std::string ModelConfig::DescribeDeviations() const {
   return text;
 }
 
+absl::StatusOr<ModelConfig> ModelConfig::For(int64_t max_positions) const {
+  const int64_t longest = std::max(context_length, long_context_length);
+  if (max_positions < 0 || max_positions > longest) {
+    return absl::OutOfRangeError(absl::StrCat("max-model-len must be in [1, ", longest,
+                                              "], the model's context length, got ",
+                                              max_positions));
+  }
+  ModelConfig config = *this;
+  if (max_positions > context_length) {
+    config.rotary[0] = long_rotary;
+    config.context_length = long_context_length;
+  }
+  // A window that no text can exceed is none, and must not show in the digest.
+  for (LayerAttention& layer : config.attention) {
+    if (layer.window >= config.context_length) layer.window = 0;
+  }
+  return config;
+}
+
 std::vector<double> Rotary::InverseFrequencies(int rotary_dim) const {
   std::vector<double> inv_freq(static_cast<size_t>(rotary_dim / 2));
   RopeInvFreq(rotary_dim, theta, inv_freq.data());
@@ -234,10 +262,14 @@ absl::Status ModelConfig::Validate() const {
     const char* name;
     int64_t value, low, high;
   } ranges[] = {
-      {"number of layers", layers, 1, 1024},         {"hidden width", width, 1, 1 << 17},
-      {"feed-forward width", ffn_width, 1, 1 << 19}, {"number of query heads", heads, 1, 4096},
-      {"number of key heads", kv_heads, 1, heads},   {"head size", head_dim, 1, 1024},
-      {"vocabulary size", vocab, 1, 1 << 22},        {"context length", context_length, 1, 1 << 24},
+      {"number of layers", layers, 1, 1024},
+      {"hidden width", width, 1, 1 << 17},
+      {"feed-forward width", ffn_width, 1, 1 << 19},
+      {"number of query heads", heads, 1, 4096},
+      {"number of key heads", kv_heads, 1, heads},
+      {"head size", head_dim, 1, 1024},
+      {"vocabulary size", vocab, 1, 1 << 22},
+      {"context length", context_length, 1, kMaxContext},
       {"rotary size", rotary_dim, 0, head_dim},
   };
   for (const auto& range : ranges) {

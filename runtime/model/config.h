@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/numerics/rope.h"
 #include "runtime/receipt/digest.h"
 
@@ -58,11 +59,17 @@ struct ModelConfig {
   int kv_heads = 0;
   int head_dim = 0;
   int64_t vocab = 0;
-  int64_t context_length = 0;
+  int64_t context_length = 0;  // the longest text
   float norm_eps = 0;
   int rotary_dim = 0;
   std::vector<Rotary> rotary = {Rotary{}};
   bool tied_embedding = false;
+
+  // Rotations for longer contexts that depend on how long a text is (longrope, dynamic) would have
+  // keys rotated anew as a text grows past context_length. So the whole text has this one, and only
+  // if longer texts were asked for (For): a function of the position alone.
+  int64_t long_context_length = 0;  // 0: there is none
+  Rotary long_rotary = {};
 
   // Deviations; the values here are the plain decoder's.
   std::vector<LayerAttention> attention = {};  // one a layer; empty: all as LayerAttention{}
@@ -84,6 +91,10 @@ struct ModelConfig {
   }
   bool norms_before() const { return norm_placement != NormPlacement::kAfter; }
   bool norms_after() const { return norm_placement != NormPlacement::kBefore; }
+
+  // What texts of up to `max_positions` tokens meet, 0: of context_length. OutOfRange if the model
+  // is not made for so many.
+  absl::StatusOr<ModelConfig> For(int64_t max_positions) const;
 
   // bf16 keys and values of all layers.
   int64_t KvBytesPerToken() const { return int64_t{4} * layers * kv_heads * head_dim; }

@@ -14,6 +14,9 @@ constexpr ConfigKey kKvHeads = {"num_key_value_heads", "attention.head_count_kv"
 constexpr ConfigKey kHeadDim = {"head_dim", "attention.key_length"};
 constexpr ConfigKey kRotaryDim = {"partial_rotary_factor", "rope.dimension_count"};
 
+constexpr ConfigKey kLayerTypes = {"layer_types", ""};
+constexpr char kSliding[] = "sliding_attention";
+
 // A size that ModelConfig keeps as an int; the narrower limits are Validate's.
 int Narrow(ConfigReader& in, ConfigKey key, int64_t value) {
   constexpr int64_t kMax = 1 << 16;
@@ -73,10 +76,22 @@ void RefuseOtherKinds(ConfigReader& in, const DecoderDefaults& defaults) {
   }
   for (const ConfigKey key : {ConfigKey{"hidden_act", ""}, ConfigKey{"hidden_activation", ""}}) {
     const std::string activation = in.Text(key, defaults.activation);
+    if (key.hugging_face == "hidden_act" && activation == defaults.activation_alias) continue;
     if (activation != std::string(defaults.activation)) {
       in.Refuse(key, "is '", activation, "', this family has only '",
                 std::string(defaults.activation), "'");
     }
+  }
+}
+
+void CheckLayerTypes(ConfigReader& in, const ModelConfig& c) {
+  const std::vector<std::string> types = in.Texts(kLayerTypes);
+  if (!types.empty() && types.size() != static_cast<size_t>(c.layers)) {
+    in.Contradiction(kLayerTypes, "has ", types.size(), " entries for ", c.layers, " layers");
+  }
+  for (const std::string& type : types) {
+    if (type == kSliding || type == "full_attention") continue;
+    in.Refuse(kLayerTypes, "has '", type, "' (supported: full_attention, ", kSliding, ")");
   }
 }
 
@@ -94,6 +109,7 @@ void ReadDecoder(ConfigReader& in, const DecoderDefaults& defaults, ModelConfig&
   if (in.status().ok() && (c.layers < 1 || c.layers > 1024)) {
     in.Contradiction({"num_hidden_layers", "block_count"}, "must be in [1, 1024], got ", c.layers);
   }
+  CheckLayerTypes(in, c);
   ReadRotary(in, c);
 }
 
@@ -103,26 +119,18 @@ std::vector<LayerAttention>& AttentionOfLayers(ModelConfig& c) {
 }
 
 void SetWindows(ConfigReader& in, int64_t window, bool (*slides)(int64_t layer), ModelConfig& c) {
-  if (!in.status().ok() || window == 0) return;
   const ConfigKey key = {"sliding_window", "attention.sliding_window"};
+  const std::vector<std::string> types = in.Texts(kLayerTypes);
+  if (!in.status().ok()) return;
   if (window < 0) return in.Contradiction(key, "must be positive, got ", window);
-  const ConfigKey types_key = {"layer_types", ""};
-  const std::vector<std::string> types = in.Texts(types_key);
-  if (!types.empty() && types.size() != static_cast<size_t>(c.layers)) {
-    return in.Contradiction(types_key, "has ", types.size(), " entries for ", c.layers, " layers");
-  }
   for (int64_t layer = 0; layer < c.layers; ++layer) {
-    bool sliding = slides(layer);
-    if (!types.empty()) {
-      const std::string& type = types[static_cast<size_t>(layer)];
-      sliding = type == "sliding_attention";
-      if (!sliding && type != "full_attention") {
-        return in.Refuse(types_key, "has '", type,
-                         "' (supported: full_attention, sliding_attention)");
-      }
-    }
-    if (sliding) {
+    const bool sliding =
+        types.empty() ? slides(layer) : types[static_cast<size_t>(layer)] == kSliding;
+    if (sliding && window > 0) {
       AttentionOfLayers(c)[static_cast<size_t>(layer)].window = Narrow(in, key, window);
+    } else if (sliding && !types.empty()) {
+      return in.Contradiction(kLayerTypes, "has '", kSliding, "' for layer ", layer,
+                              ", but no sliding_window is in use");
     }
   }
 }

@@ -14,14 +14,15 @@ namespace isobit {
 // What a config.json means that does not say it.
 struct DecoderDefaults {
   bool tied_embedding = false;
-  std::string_view activation = "silu";  // the only one that the family has
+  std::string_view activation = "silu";    // the only one that the family has
+  std::string_view activation_alias = {};  // what its hidden_act may be called too
 };
 
 // Sizes, heads, rotation with its scaling, tied embedding.
 void ReadDecoder(ConfigReader& in, const DecoderDefaults& defaults, ModelConfig& config);
 
 // Gives the layers for which `slides` a sliding window, or those that layer_types names if
-// config.json has it. 0: none has one.
+// config.json has it; 0: there is none.
 void SetWindows(ConfigReader& in, int64_t window, bool (*slides)(int64_t layer),
                 ModelConfig& config);
 

@@ -66,7 +66,15 @@ absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
 
 absl::StatusOr<json> ParseHfConfig(std::string_view text, const std::string& path) {
   absl::StatusOr<json> config = ParseObject(text, path);
-  if (config.ok()) UnfoldRopeParameters(*config);
+  if (!config.ok()) return config;
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    const auto found = config->find(key);
+    if (found != config->end() && !found->is_null() && !found->is_object()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", key, " must be an object, got ", DescribeJson(*found)));
+    }
+  }
+  UnfoldRopeParameters(*config);
   return config;
 }
 

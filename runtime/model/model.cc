@@ -24,7 +24,7 @@ namespace isobit {
 class ModelLoader {
  public:
   ModelLoader(const Checkpoint& checkpoint, Model& model)
-      : checkpoint_(checkpoint), model_(model), config_(checkpoint.config()) {
+      : checkpoint_(checkpoint), model_(model), config_(model.config_) {
     for (const Role role : RolesOf(config_)) has_.insert(role);
   }
 
@@ -190,12 +190,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
                                                    const std::string& path,
                                                    std::unique_ptr<Backend> backend,
                                                    int64_t max_positions) {
-  const ModelConfig& config = checkpoint.config();
-  if (max_positions < 0 || max_positions > config.context_length) {
-    return absl::OutOfRangeError(
-        absl::StrCat("max-model-len must be in [1, ", config.context_length,
-                     "], the model's context length, got ", max_positions));
-  }
+  absl::StatusOr<ModelConfig> for_positions = checkpoint.config().For(max_positions);
+  if (!for_positions.ok()) return for_positions.status();
+  const ModelConfig& config = *for_positions;
   const ModelShape shape = {.width = config.width,
                             .ffn_width = config.ffn_width,
                             .vocab = config.vocab,

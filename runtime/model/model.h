@@ -58,7 +58,8 @@ class Model {
   // Reads a GGUF file or a Hugging Face folder. Errors name the file, what is wrong in it and the
   // limit: NotFound, InvalidArgument (a lying or unsupported file), ResourceExhausted (does not
   // fit). Positions beyond `max_positions` (0: the model's own context length) are not prepared
-  // for; OutOfRange if it is more than that.
+  // for; OutOfRange if it is more than the model is made for. What is loaded is
+  // ModelConfig::For(max_positions): for more than the context length, it may be another function.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& path,
                                                      std::unique_ptr<Backend> backend,
                                                      int64_t max_positions = 0);

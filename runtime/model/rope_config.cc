@@ -21,6 +21,7 @@ constexpr ConfigKey kAttentionFactor = {"rope_scaling.attention_factor",
                                         "rope.scaling.attn_factor"};
 
 constexpr char kShortFactors[] = "rope_factors_short.weight";
+constexpr char kLongFactors[] = "rope_factors_long.weight";
 
 void ReadLlama3(ConfigReader& in, RopeScaling& scaling) {
   scaling.kind = RopeScaling::Kind::kLlama3;
@@ -30,14 +31,20 @@ void ReadLlama3(ConfigReader& in, RopeScaling& scaling) {
   scaling.original_max_positions = static_cast<double>(in.Integer(kOriginal));
 }
 
-void ReadYarn(ConfigReader& in, const ModelConfig& c, RopeScaling& scaling) {
+void ReadYarn(ConfigReader& in, ModelConfig& c, RopeScaling& scaling) {
   for (const ConfigKey key : {ConfigKey{"rope_scaling.mscale", "rope.scaling.yarn_log_multiplier"},
                               ConfigKey{"rope_scaling.mscale_all_dim", ""}}) {
     if (in.Has(key)) in.Refuse(key, "is not supported");
   }
   scaling.kind = RopeScaling::Kind::kYarn;
   scaling.factor = in.Real(kFactor);
-  scaling.original_max_positions = static_cast<double>(in.Integer(kOriginal, c.context_length));
+  const int64_t original = in.Integer(kOriginal, c.context_length);
+  scaling.original_max_positions = static_cast<double>(original);
+  // Some files leave max_position_embeddings at the original context.
+  const double stretched = ieee::Mul(scaling.original_max_positions, scaling.factor);
+  if (in.Has(kOriginal) && stretched <= 0x1p24) {
+    c.context_length = std::max(c.context_length, static_cast<int64_t>(stretched));
+  }
   scaling.beta_fast = in.Real({"rope_scaling.beta_fast", "rope.scaling.yarn_beta_fast"}, 32.0);
   scaling.beta_slow = in.Real({"rope_scaling.beta_slow", "rope.scaling.yarn_beta_slow"}, 1.0);
   scaling.truncate = in.Flag({"rope_scaling.truncate", ""}, true);
@@ -82,34 +89,72 @@ bool IsLlama3Table(const std::vector<float>& divisors, const ModelConfig& c, Rop
   return true;
 }
 
-// Phi-3's two tables of divisors: one up to the original context, one beyond. Which of them holds
-// depends on how long a text grows, so a key would have to be rotated anew when it does. The first
-// is a function of the position alone: with it, the model serves its original context.
+// ln(a) / ln(b) as doubles, both rounded once.
+double LogRatio(double a, double b) {
+  return ieee::Div(LogDoubleDouble(a).high, LogDoubleDouble(b).high);
+}
+
+// One of Phi-3's two tables of divisors.
+std::vector<float> ReadDivisors(ConfigReader& in, const char* hugging_face, const char* gguf) {
+  if (!in.is_gguf()) {
+    const std::vector<double> factors = in.Reals({hugging_face, ""});
+    return {factors.begin(), factors.end()};
+  }
+  const StoredTensor* tensor = in.tensors().FindTensor(gguf);
+  return tensor == nullptr ? std::vector<float>() : ReadVector(in, *tensor);
+}
+
+// Phi-3's two tables: one for texts up to the original context, one for longer ones.
 void ReadLongRope(ConfigReader& in, ModelConfig& c) {
   Rotary& rotary = c.rotary[0];
-  const ConfigKey mscale = {"rope_scaling.short_mscale", ""};
-  if (in.Has(mscale)) in.Refuse(mscale, "is not supported");
+  for (const ConfigKey key :
+       {ConfigKey{"rope_scaling.short_mscale", ""}, ConfigKey{"rope_scaling.long_mscale", ""}}) {
+    if (in.Has(key)) in.Refuse(key, "is not supported");
+  }
   const ConfigKey at_top = {"original_max_position_embeddings", ""};
-  const int64_t original = in.Integer(in.Has(at_top) ? at_top : kOriginal);
+  const ConfigKey original_key = in.Has(at_top) ? at_top : kOriginal;
+  const int64_t original = in.Integer(original_key);
   if (!in.status().ok()) return;
-  if (original < 2) return in.Contradiction(kOriginal, "must be at least 2, got ", original);
-  if (in.is_gguf()) {
-    const StoredTensor* tensor = in.tensors().FindTensor(kShortFactors);
-    if (tensor == nullptr) return in.Contradiction(kType, "needs tensor ", kShortFactors);
-    rotary.divisors = ReadVector(in, *tensor);
-  } else {
-    const std::vector<double> factors = in.Reals({"rope_scaling.short_factor", ""});
-    rotary.divisors.assign(factors.begin(), factors.end());
-  }
-  const double stretch = static_cast<double>(c.context_length) / static_cast<double>(original);
-  double usual = 1.0;
-  if (stretch > 1.0) {
-    usual =
-        ieee::Sqrt(ieee::Add(1.0, ieee::Div(LogDoubleDouble(stretch).high,
-                                            LogDoubleDouble(static_cast<double>(original)).high)));
-  }
+  if (original < 2) return in.Contradiction(original_key, "must be at least 2, got ", original);
+  const auto longest = static_cast<double>(c.context_length);
+  const double stretch = in.Real(kFactor, longest / static_cast<double>(original));
+  if (!(stretch <= 1e6)) return in.Contradiction(kFactor, "must be at most 1e6, got ", stretch);
+  const double usual =
+      stretch > 1.0 ? ieee::Sqrt(ieee::Add(1.0, LogRatio(stretch, static_cast<double>(original))))
+                    : 1.0;
   rotary.scaling.attention_factor = static_cast<float>(in.Real(kAttentionFactor, usual));
-  c.context_length = std::min(c.context_length, original);
+  rotary.divisors = ReadDivisors(in, "rope_scaling.short_factor", kShortFactors);
+  if (rotary.divisors.empty()) return in.Contradiction(kType, "is longrope without short factors");
+  if (c.context_length <= original) return;
+  c.long_rotary = rotary;
+  c.long_rotary.divisors = ReadDivisors(in, "rope_scaling.long_factor", kLongFactors);
+  if (c.long_rotary.divisors.empty()) {
+    return in.Contradiction(kType, "is longrope without long factors, but the context of ",
+                            c.context_length, " exceeds the original one of ", original);
+  }
+  c.long_context_length = c.context_length;
+  c.context_length = original;
+}
+
+// "Dynamic NTK": beyond the context that a model was trained for, the base of the rotation grows
+// with the length n of the text, by (factor * n / context - (factor - 1))^(d / (d - 2)). Long texts
+// get the base of the longest, n = factor * context.
+void ReadDynamic(ConfigReader& in, ModelConfig& c) {
+  const double factor = in.Real(kFactor);
+  const double dims = c.rotary_dim;
+  if (!in.status().ok() || c.context_length < 1) return;
+  if (dims < 4) return in.Contradiction(kType, "is dynamic with ", dims, " rotated dimensions");
+  if (!(factor >= 1.0 && factor <= 1024.0)) {
+    return in.Contradiction(kFactor, "must be in [1, 1024], got ", factor);
+  }
+  const double longest = ieee::Mul(factor, static_cast<double>(c.context_length));
+  if (longest < static_cast<double>(c.context_length + 1)) return;
+  const double growth = ieee::Sub(ieee::Mul(factor, factor), ieee::Sub(factor, 1.0));
+  const double exponent = ieee::Div(dims, ieee::Sub(dims, 2.0));
+  c.long_rotary = c.rotary[0];
+  c.long_rotary.theta = ieee::Mul(
+      c.rotary[0].theta, ExpDoubleDouble(Multiply(LogDoubleDouble(growth), {exponent, 0.0})));
+  c.long_context_length = static_cast<int64_t>(longest);
 }
 
 }  // namespace
@@ -131,9 +176,11 @@ void ReadRotary(ConfigReader& in, ModelConfig& c) {
     ReadYarn(in, c, rotary.scaling);
   } else if (type == "longrope" || type == "su") {
     ReadLongRope(in, c);
+  } else if (type == "dynamic" && !in.is_gguf()) {
+    ReadDynamic(in, c);
   } else if (type != "default" && type != "none") {
-    in.Refuse(kType, "is '", type,
-              "', which is not supported (supported: default, linear, llama3, yarn, longrope)");
+    in.Refuse(kType, "is '", type, "', which is not supported (supported: default, linear, ",
+              in.is_gguf() ? "" : "llama3, dynamic, ", "yarn, longrope)");
   }
   const StoredTensor* table = in.is_gguf() ? in.tensors().FindTensor("rope_freqs.weight") : nullptr;
   if (table == nullptr || !in.status().ok()) return;

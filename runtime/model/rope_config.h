@@ -6,8 +6,9 @@
 
 namespace isobit {
 
-// The rotation of a model with one table: base, scaling, and divisors that GGUF files have as a
-// tensor. Changes the context length where a scheme holds only for a part of it. Errors are left
+// The rotation of a model: base, scaling, and divisors that GGUF files have as a tensor. Where a
+// scheme depends on the length of the text, the context length is split in two, each with its own
+// rotation. Errors are left
 // with the reader; schemes that are not supported are refused by name.
 void ReadRotary(ConfigReader& in, ModelConfig& config);
 

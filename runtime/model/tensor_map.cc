@@ -1,5 +1,6 @@
 #include "runtime/model/tensor_map.h"
 
+#include <cstring>
 #include <set>
 #include <utility>
 
@@ -27,15 +28,16 @@ bool IsNorm(Role role) {
   }
 }
 
-// Read by the configuration, or known to hold nothing that a model needs.
-bool IsIgnored(std::string_view name, bool gguf, const ModelConfig& config) {
-  if (gguf) {
-    return name == "rope_freqs.weight" || name == "rope_factors_short.weight" ||
-           name == "rope_factors_long.weight";
-  }
-  // Old files keep what can be computed; a tied head is the embedding again.
-  return name.ends_with(".rotary_emb.inv_freq") ||
-         (name == "lm_head.weight" && config.tied_embedding);
+// Read by the configuration, or known to hold nothing that a model needs: old files keep what can
+// be computed.
+bool IsIgnored(std::string_view name, bool gguf) {
+  if (!gguf) return name.ends_with(".rotary_emb.inv_freq");
+  return name == "rope_freqs.weight" || name == "rope_factors_short.weight" ||
+         name == "rope_factors_long.weight";
+}
+
+bool SameContent(const StoredTensor& a, const StoredTensor& b) {
+  return a.type == b.type && a.shape == b.shape && std::memcmp(a.data, b.data, a.bytes) == 0;
 }
 
 }  // namespace
@@ -112,12 +114,27 @@ absl::Status TensorMap::CheckNothingElse() const {
     }
   }
   for (const StoredTensor* tensor : store_->AllTensors()) {
-    if (known.contains(tensor->name) || IsIgnored(tensor->name, gguf_, *config_)) continue;
+    if (known.contains(tensor->name) || IsIgnored(tensor->name, gguf_)) continue;
+    if (tensor->name == NameOfRole(Role::kLmHead) && config_->tied_embedding) {
+      if (absl::Status s = CheckTiedHead(*tensor); !s.ok()) return s;
+      continue;
+    }
     return absl::UnimplementedError(absl::StrCat(
         store_->path(), ": tensor ", Quoted(tensor->name), " is not one of a ", Absl(family_->name),
         " model of this configuration (", config_->layers, " layers)"));
   }
   return absl::OkStatus();
+}
+
+// Some files have the head beside the embedding that it is tied to.
+absl::Status TensorMap::CheckTiedHead(const StoredTensor& head) const {
+  const StoredTensor& embedding = *At(Role::kEmbedding, kNoLayer).tensor;
+  if (SameContent(head, embedding)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(store_->path(), ": the configuration ties the head to the embedding, but ",
+                   Absl(head.name), " (", PrintShape(head.shape), " in ", Absl(NameOf(head.type)),
+                   ") differs from ", Absl(embedding.name), " (", PrintShape(embedding.shape),
+                   " in ", Absl(NameOf(embedding.type)), ")"));
 }
 
 int64_t TensorMap::StoredRow(Role role, int64_t row) const {

@@ -44,6 +44,7 @@ class TensorMap {
   absl::Status Locate(const std::vector<Role>& roles, int64_t layer);
   absl::Status CheckStored(const StoredTensor& tensor, const std::vector<int64_t>& shape) const;
   absl::Status CheckNothingElse() const;
+  absl::Status CheckTiedHead(const StoredTensor& head) const;
   std::string_view NameOfRole(Role role) const;
   std::string FullName(std::string_view name, int64_t layer) const;
   // The stored row of `row` of a role.

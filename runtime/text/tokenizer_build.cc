@@ -365,7 +365,7 @@ bool TokenizerBuilder::NoTokenCrossesMarker() const {
 absl::Status TokenizerBuilder::CheckId(const char* what, int32_t id) const {
   if (id >= 0 && static_cast<size_t>(id) < tables_.tokens.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(what, " token id ", id, " is not below ", tables_.tokens.size()));
+      absl::StrCat(what, " token id ", id, " must be in [0, ", tables_.tokens.size(), ")"));
 }
 
 absl::Status TokenizerBuilder::AddIds() {

@@ -48,11 +48,15 @@ void Read(ConfigReader& in, const Family& family, const TensorStore& store) {
     return;
   }
   if (!config.Validate().ok()) return;
-  DigestBuilder digest;
-  config.AddTo(digest);
-  for (const Rotary& rotary : config.rotary) {
-    for (const double f : rotary.InverseFrequencies(config.rotary_dim)) {
-      if (!(f > 0 && f < 1e12)) std::abort();
+  for (const int64_t positions : {int64_t{0}, config.long_context_length}) {
+    const auto served = config.For(positions);
+    if (!served.ok()) std::abort();
+    DigestBuilder digest;
+    served->AddTo(digest);
+    for (const Rotary& rotary : served->rotary) {
+      for (const double f : rotary.InverseFrequencies(config.rotary_dim)) {
+        if (!(f > 0 && f < 1e12)) std::abort();
+      }
     }
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {

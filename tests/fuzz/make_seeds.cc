@@ -77,6 +77,9 @@ void WriteConfigs(Seeds seeds) {
                     R"("rope_theta":10000.0,"original_max_position_embeddings":64}})");
   seeds.Add(sizes + R"(,"rope_scaling":{"rope_type":"longrope","short_factor":[1,1,1,1,1,1,1,2]},)"
                     R"("original_max_position_embeddings":64})");
+  seeds.Add(sizes + R"(,"rope_scaling":{"rope_type":"longrope","short_factor":[1,1,1,1,1,1,1,2],)"
+                    R"("long_factor":[1,2,3,4,5,6,7,8],"original_max_position_embeddings":64}})");
+  seeds.Add(sizes + R"(,"rope_scaling":{"type":"dynamic","factor":2.5}})");
   seeds.Add(sizes + R"(,"hidden_act":"gelu_pytorch_tanh","rope_parameters":{"full_attention":)"
                     R"({"rope_type":"linear","factor":8.0,"rope_theta":1e6},)"
                     R"("sliding_attention":{"rope_theta":1e4}},"query_pre_attn_scalar":256})");

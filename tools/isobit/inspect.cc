@@ -50,6 +50,7 @@ void WriteModel(const Model& model, JsonWriter& out) {
   out.Field("layers", c.layers).Field("width", c.width).Field("ffn_width", c.ffn_width);
   out.Field("heads", c.heads).Field("kv_heads", c.kv_heads).Field("head_dim", c.head_dim);
   out.Field("vocab", c.vocab).Field("context_length", c.context_length);
+  out.Field("long_context_length", c.long_context_length);
   out.Field("norm_eps", c.norm_eps).Field("rope_theta", c.rotary[0].theta);
   out.Field("rotary_dim", c.rotary_dim).Field("tied_embedding", c.tied_embedding);
   out.Field("deviations", c.DescribeDeviations());
@@ -122,6 +123,15 @@ std::string Recommended(const GenerationDefaults& defaults) {
   return text.empty() ? "nothing for sampling" : text;
 }
 
+std::string Context(const ModelConfig& c, int64_t used) {
+  std::string text = absl::StrCat(c.context_length, " tokens, ", used, " used");
+  if (c.long_context_length > c.context_length) {
+    absl::StrAppend(&text, "; --max-model-len up to ", c.long_context_length,
+                    " takes another rotation for all texts");
+  }
+  return text;
+}
+
 std::string AsText(const Engine& engine, const DeviceInfo& device) {
   const Model& model = engine.model();
   const ModelConfig& c = model.config();
@@ -137,7 +147,7 @@ std::string AsText(const Engine& engine, const DeviceInfo& device) {
       {"deviations",
        c.DescribeDeviations().empty() ? "none from the plain decoder" : c.DescribeDeviations()},
       {"recommended", Recommended(model.generation_defaults())},
-      {"context", absl::StrCat(c.context_length, " tokens, ", o.max_model_len, " used")},
+      {"context", Context(c, o.max_model_len)},
       {"tokenizer",
        absl::StrCat(t.vocab_size(), " tokens, pre-tokenizer ", std::string(t.pre_tokenizer()),
                     ", BOS ", Id(t.bos_id()), t.adds_bos() ? " (added)" : "", ", EOS ",

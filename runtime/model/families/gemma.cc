@@ -3,6 +3,8 @@
 // other layer; Gemma 3 norms of query and key heads instead of caps, a window in five layers of
 // six, and a rotation of its own for those.
 
+#include <string_view>
+
 #include "kernels/numerics/bf16.h"
 #include "kernels/numerics/host_device.h"
 #include "runtime/model/decoder_config.h"
@@ -17,8 +19,12 @@ constexpr TensorName kSandwichNames[] = {
     {Role::kFfnPostNorm, "post_feedforward_layernorm.weight", "post_ffw_norm.weight"},
 };
 
-void ReadGemma(ConfigReader& in, ModelConfig& config) {
-  ReadDecoder(in, {.tied_embedding = true, .activation = "gelu_pytorch_tanh"}, config);
+void ReadAnyGemma(ConfigReader& in, std::string_view activation_alias, ModelConfig& config) {
+  ReadDecoder(in,
+              {.tied_embedding = true,
+               .activation = "gelu_pytorch_tanh",
+               .activation_alias = activation_alias},
+              config);
   in.Expect({"attention_bias", ""}, false);
   config.activation = Activation::kGeluTanh;
   config.wide_norms = true;
@@ -26,6 +32,9 @@ void ReadGemma(ConfigReader& in, ModelConfig& config) {
   const auto width = static_cast<double>(config.width);
   config.embedding_scale = ToFloat(RoundToBf16(static_cast<float>(ieee::Sqrt(width))));
 }
+
+// The first release says "gelu" and means the tanh form, as transformers knows.
+void ReadGemma(ConfigReader& in, ModelConfig& config) { ReadAnyGemma(in, "gelu", config); }
 
 // 1 / sqrt(query_pre_attn_scalar). GGUF files don't have the scalar: it is the head size, but in
 // the largest model of a generation the width of a head's share.
@@ -40,7 +49,7 @@ void ReadScoreScale(ConfigReader& in, int64_t layers_of_largest, ModelConfig& co
 }
 
 void ReadGemma2(ConfigReader& in, ModelConfig& config) {
-  ReadGemma(in, config);
+  ReadAnyGemma(in, {}, config);
   config.norm_placement = NormPlacement::kSandwich;
   ReadScoreScale(in, 46, config);
   config.score_cap =
@@ -54,7 +63,7 @@ void ReadGemma2(ConfigReader& in, ModelConfig& config) {
 
 // The layers with a window rotate by a base of their own and without scaling.
 void ReadGemma3(ConfigReader& in, ModelConfig& config) {
-  ReadGemma(in, config);
+  ReadAnyGemma(in, {}, config);
   config.norm_placement = NormPlacement::kSandwich;
   config.query_key_norm = QueryKeyNorm::kPerHead;
   ReadScoreScale(in, 62, config);

@@ -83,6 +83,26 @@ TEST_F(CheckpointTest, ContradictionsOfConfigAndTensorsAreNamed) {
   ExpectConfigError("olmo2", "num_key_value_heads", 1, {"k_proj.weight is 32 x 64", "16 x 64"});
   ExpectConfigError("smollm3", "no_rope_layers", {1, 0}, {"has 2 entries for 4 layers"});
   ExpectConfigError("gemma2", "layer_types", {"full_attention"}, {"has 1 entries for 4 layers"});
+  ExpectConfigError("qwen2", "layer_types", {"full_attention"}, {"has 1 entries for 4 layers"});
+  ExpectConfigError("qwen2_window", "use_sliding_window", false,
+                    {"'sliding_attention' for layer 2", "no sliding_window is in use"});
+}
+
+// Files with the head beside the embedding that it is tied to are common; the two must be equal.
+TEST_F(CheckpointTest, ATiedHeadIsTheEmbedding) {
+  const auto with_head = [this](const char* weights_of, int64_t rows) {
+    return OpenFolder("llama_tied", [&](json& entry) {
+      entry["tensors"].push_back({{"name", "lm_head.weight"},
+                                  {"weights_of", weights_of},
+                                  {"shape", {rows, 64}},
+                                  {"mean", entry["tensors"][0]["mean"]},
+                                  {"deviation", entry["tensors"][0]["deviation"]}});
+    });
+  };
+  EXPECT_TRUE(with_head("model.embed_tokens.weight", 160).ok());
+  ExpectError(with_head("lm_head.weight", 160), {"ties the head to the embedding", "lm_head.weight",
+                                                 "differs from model.embed_tokens.weight"});
+  ExpectError(with_head("model.embed_tokens.weight", 80), {"80 x 64 in BF16", "160 x 64 in BF16"});
 }
 
 TEST_F(CheckpointTest, NumbersOutOfRangeAreNamed) {
@@ -99,6 +119,9 @@ TEST_F(CheckpointTest, NumbersOutOfRangeAreNamed) {
   ExpectConfigError("granite", "logits_scaling", 0.0, {"logits_scaling must be positive, got 0"});
   ExpectConfigError("gemma2", "query_pre_attn_scalar", -1, {"query_pre_attn_scalar", "-1"});
   ExpectConfigError("mistral", "sliding_window", -4, {"sliding_window must be positive, got -4"});
+  ExpectConfigError("llama", "rope_parameters", {1.0}, {"rope_parameters must be an object"});
+  ExpectConfigError("llama", "rope_scaling", "linear",
+                    {"rope_scaling must be an object, got \"linear\""});
   ExpectConfigError("llama", "rope_parameters", {{"rope_type", "linear"}},
                     {"rope_scaling.factor is missing"});
   ExpectConfigError("llama", "rope_parameters", {{"rope_type", "linear"}, {"factor", -2.0}},
@@ -114,8 +137,8 @@ TEST_F(CheckpointTest, WhatIsNotSupportedIsNamed) {
   ExpectConfigError("llama", "num_local_experts", 8, {"mixture of experts"});
   ExpectConfigError("llama", "quantization_config", {{"quant_method", "awq"}},
                     {"quantization_config", "not supported"});
-  ExpectConfigError("llama", "rope_parameters", {{"rope_type", "dynamic"}, {"factor", 2.0}},
-                    {"is 'dynamic'", "linear, llama3, yarn, longrope"});
+  ExpectConfigError("llama", "rope_parameters", {{"rope_type", "ntk"}, {"factor", 2.0}},
+                    {"is 'ntk'", "linear, llama3, dynamic, yarn, longrope"});
   ExpectConfigError("llama", "rope_parameters",
                     {{"rope_type", "yarn"}, {"factor", 2.0}, {"mscale", 1.0}},
                     {"rope_scaling.mscale is not supported"});
@@ -164,47 +187,97 @@ TEST_F(CheckpointTest, AWindowThatCannotBindIsNone) {
   const auto checkpoint =
       OpenFolder("mistral", [](json& entry) { entry["config"]["sliding_window"] = 256; });
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
-  for (int64_t i = 0; i < 4; ++i) {
-    EXPECT_EQ((*checkpoint)->config().AttentionOf(i), LayerAttention{});
-  }
+  const auto config = (*checkpoint)->config().For(0);
+  ASSERT_TRUE(config.ok());
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(config->AttentionOf(i), LayerAttention{});
 }
 
-// Of Phi-3's two tables only the first is a function of the position: the model serves the context
-// that it was first trained for.
-TEST_F(CheckpointTest, LongRopeServesTheOriginalContext) {
-  const json short_factor = {1.0, 1.0, 1.25, 1.5, 1.5, 2.0, 2.0, 2.5};
-  const json long_factor = {1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 8.0, 8.0};
-  const auto from_folder = OpenFolder("phi3", [&](json& entry) {
-    json& config = entry["config"];
-    config["max_position_embeddings"] = 1024;
-    config["original_max_position_embeddings"] = 256;
-    config["rope_parameters"] = {{"rope_theta", 10000.0},
-                                 {"rope_type", "longrope"},
-                                 {"short_factor", short_factor},
-                                 {"long_factor", long_factor}};
-  });
-  // GGUF files have the tables as tensors and do not name the scheme.
-  const auto from_file = OpenGguf("phi3", [&](json& entry) {
-    json& gguf = entry["gguf"];
-    gguf["keys"]["context_length"] = 1024;
-    gguf["keys"]["rope.scaling.original_context_length"] = 256;
-    gguf["keys"]["rope.scaling.attn_factor"] = std::sqrt(1 + std::log(4.0) / std::log(256.0));
-    gguf["rope_factors_short"] = short_factor;
-    gguf["rope_factors_long"] = long_factor;
-  });
+// Which of Phi-3's two tables holds is told from the longest text that was asked for, from either
+// format (GGUF files have the tables as tensors and do not name the scheme).
+TEST_F(CheckpointTest, LongRopeHasATableForEachContext) {
+  const auto from_folder = OpenFolder("phi3_short", [](json&) {});
+  const auto from_file = OpenGguf("phi3_short", [](json&) {});
   for (const auto* checkpoint : {&from_folder, &from_file}) {
     ASSERT_TRUE(checkpoint->ok()) << checkpoint->status().ToString();
     const ModelConfig& config = (**checkpoint)->config();
-    EXPECT_EQ(config.context_length, 256);
-    EXPECT_EQ(config.rotary[0].divisors[2], 1.25f);
-    EXPECT_FLOAT_EQ(config.rotary[0].scaling.attention_factor, 1.1180340f);
-    const std::vector<double> inv_freq = config.rotary[0].InverseFrequencies(16);
-    EXPECT_DOUBLE_EQ(inv_freq[7], std::pow(10000.0, -14.0 / 16) / 2.5);
-    EXPECT_EQ(config.DescribeDeviations(),
-              "rope frequencies divided by a table, window of 20 in 4 layers");
+    EXPECT_EQ(config.long_context_length, 1024);
+    for (const int64_t positions : {0, 1, 256}) {
+      const auto original = config.For(positions);
+      ASSERT_TRUE(original.ok());
+      EXPECT_EQ(original->context_length, 256);
+      EXPECT_FLOAT_EQ(original->rotary[0].scaling.attention_factor, 1.1180340f);
+      const std::vector<double> inv_freq = original->rotary[0].InverseFrequencies(16);
+      EXPECT_DOUBLE_EQ(inv_freq[7], std::pow(10000.0, -14.0 / 16) / 2.5);
+      EXPECT_EQ(original->DescribeDeviations(), "rope frequencies divided by a table");
+    }
+    for (const int64_t positions : {257, 1024}) {
+      const auto longer = config.For(positions);
+      ASSERT_TRUE(longer.ok());
+      EXPECT_EQ(longer->context_length, 1024);
+      EXPECT_FLOAT_EQ(longer->rotary[0].scaling.attention_factor, 1.1180340f);
+      EXPECT_EQ(longer->rotary[0].divisors[7], 16.0f);
+    }
+    EXPECT_THAT(std::string(config.For(1025).status().message()),
+                HasSubstr("max-model-len must be in [1, 1024], the model's context length, got"));
   }
+}
+
+TEST_F(CheckpointTest, LongRopeWithoutItsTablesIsNamed) {
+  const auto with = [this](const char* key, const json& value) {
+    return OpenFolder("phi3_short",
+                      [&](json& entry) { entry["config"]["rope_parameters"][key] = value; });
+  };
+  ExpectError(with("short_factor", nullptr), {"longrope without short factors"});
+  ExpectError(with("long_factor", nullptr),
+              {"longrope without long factors", "1024 exceeds the original one of 256"});
+  ExpectError(with("long_factor", {1.0, 2.0}), {"2 rope divisors for 8 rotated pairs"});
+  ExpectError(with("long_mscale", 1.1), {"rope_scaling.long_mscale is not supported"});
+  ExpectError(OpenFolder("phi3_short",
+                         [](json& e) { e["config"]["original_max_position_embeddings"] = 1; }),
+              {"original_max_position_embeddings must be at least 2, got 1"});
   ExpectError(OpenGguf("phi3", [&](json& entry) { entry["gguf"]["rope_factors_short"] = {1.0}; }),
               {"phi3.rope.scaling.original_context_length is missing"});
+  ExpectError(OpenGguf("phi3_short", [&](json& e) { e["gguf"].erase("rope_factors_long"); }),
+              {"longrope without long factors"});
+}
+
+// The base of long texts is that of the longest one; short ones have the model's own.
+TEST_F(CheckpointTest, DynamicScalingHasABaseForEachContext) {
+  const auto checkpoint = OpenFolder("llama_dynamic", [](json&) {});
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+  const ModelConfig& config = (*checkpoint)->config();
+  EXPECT_EQ(config.For(64)->rotary[0].theta, 10000.0);
+  EXPECT_EQ(config.For(64)->DescribeDeviations(), "");
+  EXPECT_DOUBLE_EQ(config.For(65)->rotary[0].theta, 10000.0 * std::pow(7.0, 16.0 / 14.0));
+  EXPECT_EQ(config.For(192)->context_length, 192);
+  EXPECT_FALSE(config.For(193).ok());
+  const auto with = [this](double factor) {
+    return OpenFolder("llama_dynamic",
+                      [&](json& entry) { entry["config"]["rope_parameters"]["factor"] = factor; });
+  };
+  EXPECT_EQ((*with(1.0))->config().long_context_length, 0);
+  ExpectError(with(0.5), {"rope_scaling.factor must be in [1, 1024], got 0.5"});
+  ExpectError(with(1e9), {"rope_scaling.factor must be in [1, 1024]"});
+}
+
+// Files that are to be used with YaRN often leave max_position_embeddings as it was.
+TEST_F(CheckpointTest, YarnReachesItsStretchedContext) {
+  const auto checkpoint = OpenFolder(
+      "llama_yarn", [](json& entry) { entry["config"]["max_position_embeddings"] = 64; });
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+  EXPECT_EQ((*checkpoint)->config().context_length, 256);
+}
+
+// The first release of Gemma says "gelu" and means the tanh form.
+TEST_F(CheckpointTest, GeluOfGemma1IsTheTanhForm) {
+  const auto with = [this](const char* model, const char* key) {
+    return OpenFolder(model, [&](json& entry) { entry["config"][key] = "gelu"; });
+  };
+  const auto checkpoint = with("gemma", "hidden_act");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+  EXPECT_EQ((*checkpoint)->config().activation, Activation::kGeluTanh);
+  ExpectError(with("gemma", "hidden_activation"), {"hidden_activation is 'gelu'"});
+  ExpectError(with("gemma2", "hidden_act"), {"hidden_act is 'gelu'", "'gelu_pytorch_tanh'"});
 }
 
 TEST_F(CheckpointTest, GenerationDefaultsAreRead) {

@@ -35,7 +35,7 @@ uint64_t Fnv1a(const std::string& text) {
 
 // Sums of four 16-bit numbers: nearly normal, and exact in doubles on every machine.
 std::vector<Bf16> Weights(const json& tensor) {
-  const uint64_t seed = Fnv1a(tensor["name"]);
+  const uint64_t seed = Fnv1a(tensor.value("weights_of", tensor["name"]));
   const double mean = tensor["mean"], deviation = tensor["deviation"];
   size_t count = 1;
   for (const json& n : tensor["shape"]) count *= n.get<size_t>();
@@ -64,9 +64,11 @@ uint16_t ToHalf(float x) {
                                (bits >> 13 & 0x3ff));
 }
 
-std::string Store(const std::vector<Bf16>& values, const std::string& dtype) {
+std::string Store(const std::vector<Bf16>& values, const FolderOptions& options) {
+  const std::string& dtype = options.dtype;
   std::string bytes;
-  for (const Bf16 value : values) {
+  for (Bf16 value : values) {
+    if (options.only_normal_halves && ToHalf(ToFloat(value)) == 0) value = Bf16{};
     if (dtype == "F32") {
       Append(bytes, ToFloat(value));
     } else if (dtype == "F16") {
@@ -166,8 +168,7 @@ void WriteFolder(const json& entry, const std::string& folder, const FolderOptio
   for (const json& tensor : entry["tensors"]) {
     const size_t shard = next++ % shards.size();
     const std::string name = tensor["name"];
-    shards[shard].Tensor(name, options.dtype, tensor["shape"],
-                         Store(Weights(tensor), options.dtype));
+    shards[shard].Tensor(name, options.dtype, tensor["shape"], Store(Weights(tensor), options));
     weight_map[name] = file_name(shard);
   }
   for (size_t i = 0; i < shards.size(); ++i) {

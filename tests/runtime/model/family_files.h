@@ -17,8 +17,9 @@ namespace isobit {
 const nlohmann::json& FamilyGoldens();
 
 struct FolderOptions {
-  std::string dtype = "BF16";  // or "F32", "F16"
-  int shards = 1;              // more: with an index
+  std::string dtype = "BF16";       // or "F32", "F16"
+  int shards = 1;                   // more: with an index
+  bool only_normal_halves = false;  // what F16 has not, but as a subnormal, is zero
 };
 
 // Writes a Hugging Face folder without a tokenizer: config.json and the weights.

@@ -17,6 +17,7 @@
 #include "runtime/model/forward.h"
 #include "runtime/model/model.h"
 #include "tests/runtime/model/family_files.h"
+#include "tests/runtime/model/whole_model.h"
 #include "tests/runtime/text/toy_tokenizer.h"
 
 namespace isobit {
@@ -175,6 +176,20 @@ TEST_P(FamilyTest, FilesAndWidthsDoNotMatter) {
   std::filesystem::remove_all(other);
 }
 
+// Every normal bf16 in the range of fp16 is an fp16 number.
+TEST(WidthsTest, Fp16WeightsAreRoundedOnceToBf16) {
+  const json& entry = FamilyGoldens()["llama"];
+  const std::string halves = NewFolder("halves"), same = NewFolder("same");
+  WriteFolder(entry, halves, {.dtype = "F16", .only_normal_halves = true});
+  WriteFolder(entry, same, {.dtype = "BF16", .only_normal_halves = true});
+  const auto from_halves = Load(halves, CpuBackend()), from_same = Load(same, CpuBackend());
+  ASSERT_TRUE(from_halves != nullptr && from_same != nullptr);
+  EXPECT_EQ(from_halves->digest(), from_same->digest());
+  EXPECT_THAT(from_halves->load_note(), testing::HasSubstr("F16; weights rounded once to bf16"));
+  std::filesystem::remove_all(halves);
+  std::filesystem::remove_all(same);
+}
+
 std::vector<std::string> Names(bool with_gguf_only = false) {
   std::vector<std::string> names;
   for (const auto& [name, entry] : FamilyGoldens().items()) {
@@ -191,53 +206,14 @@ INSTANTIATE_TEST_SUITE_P(All, GgufFamilyTest, testing::ValuesIn(Names(/*with_ggu
 
 // Whole models with their tokenizers and recommendations, as users have them.
 TEST(WholeModelTest, TheFolderAndTheGgufFileAreOneModel) {
-  constexpr int32_t kEnd = 128;
-  ToyTokenizer toy;
-  toy.tokens.resize(kEnd);
-  toy.tokens.push_back("<|im_end|>");
-  json entry = FamilyGoldens()["qwen2"];
-  entry["config"]["eos_token_id"] = kEnd;
   const std::string folder = NewFolder("whole");
-  WriteFolder(entry, folder);
-  json tokenizer = {
-      {"added_tokens",
-       {{{"id", kEnd}, {"content", "<|im_end|>"}, {"special", true}, {"normalized", false}}}},
-      {"pre_tokenizer",
-       {{"type", "Sequence"},
-        {"pretokenizers",
-         {{{"type", "Digits"}, {"individual_digits", true}},
-          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}}}},
-      {"model", {{"type", "BPE"}, {"merges", json::array()}}}};
-  for (int32_t id = 0; id < kEnd; ++id) {
-    tokenizer["model"]["vocab"][toy.tokens[static_cast<size_t>(id)]] = id;
-  }
-  WriteFile(folder + "/tokenizer.json", tokenizer.dump());
-  WriteFile(folder + "/tokenizer_config.json", R"({"eos_token":"<|im_end|>"})");
-  WriteFile(folder + "/generation_config.json",
-            R"({"do_sample":true,"temperature":0.6,"eos_token_id":[128,5]})");
-  WriteFile(folder + "/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
-
-  const int64_t vocab = entry["config"]["vocab_size"];
-  std::vector<std::string> tokens = toy.tokens;
-  std::vector<int32_t> kinds(tokens.size(), 1);
-  kinds.back() = 3;  // control
-  for (auto id = static_cast<int64_t>(tokens.size()); id < vocab; ++id) {
-    tokens.push_back("[PAD" + std::to_string(id) + "]");
-    kinds.push_back(5);  // unused
-  }
-  const std::string path = WriteGguf(entry, folder + "/model", 1, [&](GgufBuilder& b) {
-    b.Text("tokenizer.ggml.model", "gpt2").Text("tokenizer.ggml.pre", "smollm");
-    b.Texts("tokenizer.ggml.tokens", tokens).Ints("tokenizer.ggml.token_type", kinds);
-    b.Texts("tokenizer.ggml.merges", {}).U32("tokenizer.ggml.eos_token_id", kEnd);
-    b.U32("tokenizer.ggml.eot_token_id", 5);
-    b.Text("tokenizer.chat_template", "{% for m in messages %}{{ m.content }}{% endfor %}");
-  });
+  const std::string file = WriteWholeModel("qwen2", folder);
   const auto from_folder = Model::Load(folder, CpuBackend(), 64);
-  const auto from_file = Model::Load(path, CpuBackend(), 64);
+  const auto from_file = Model::Load(file, CpuBackend(), 64);
   ASSERT_TRUE(from_folder.ok()) << from_folder.status().ToString();
   ASSERT_TRUE(from_file.ok()) << from_file.status().ToString();
   EXPECT_EQ((*from_folder)->digest(), (*from_file)->digest());
-  EXPECT_THAT((*from_folder)->tokenizer().stop_ids(), testing::ElementsAre(5, kEnd));
+  EXPECT_THAT((*from_folder)->tokenizer().stop_ids(), testing::ElementsAre(5, kWholeModelEnd));
   EXPECT_EQ((*from_folder)->generation_defaults().temperature, 0.6);
   EXPECT_EQ((*from_folder)->config().DescribeDeviations(), "biases of query, key and value");
   EXPECT_TRUE((*from_folder)->tokenizer().chat_template().has_value());

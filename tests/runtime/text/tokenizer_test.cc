@@ -314,7 +314,7 @@ TEST(TokenizerTest, RefusesBrokenTables) {
       {[](ToyTokenizer& t) { t.Merge("a", "b"), t.merges.push_back("a b"); }, kInvalid,
        "merge 1 'a b' appears twice"},
       {[](ToyTokenizer& t) { t.tables.bos_id = 256; }, kInvalid,
-       "BOS token id 256 is not below 256"},
+       "BOS token id 256 must be in [0, 256)"},
       {[](ToyTokenizer& t) { t.tables.eos_id = -1; }, kInvalid, "EOS token id -1"},
       {[](ToyTokenizer& t) { t.tables.more_stop_ids = {999}; }, kInvalid, "stop token id 999"},
       {[](ToyTokenizer& t) { t.tables.add_bos = true; }, kInvalid, "no BOS token id"},
