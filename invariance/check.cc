@@ -99,25 +99,24 @@ class Checker {
     EngineOptions one = base_;
     one.max_num_seqs = 1;
     Comparison comparison;
+    alone_.resize(requests_.size());
     for (int run = 0; run < 2; ++run) {
       absl::Status status = WithEngine(one, [&](EngineCore& engine) {
         for (size_t k = 0; k < requests_.size(); ++k) {
           const size_t i = run == 0 ? k : requests_.size() - 1 - k;
           auto outcomes = RunSchedule(engine, {{.request = requests_[i]}});
-          if (!outcomes.ok()) {
-            comparison.Fail(std::string(outcomes.status().message()));
-            return;
-          }
+          Outcome outcome;
+          outcome.status = outcomes.status();
+          if (outcomes.ok()) outcome = std::move((*outcomes)[0]);
           if (run == 0) {
-            alone_.push_back(std::move((*outcomes)[0]));
+            alone_[i] = std::move(outcome);
           } else {
-            CompareOutcomes(alone_[i], (*outcomes)[0], CompareScope::kAll, &comparison);
+            CompareOutcomes(alone_[i], outcome, CompareScope::kAll, &comparison);
           }
         }
       });
       if (!status.ok()) return status;
     }
-    alone_.resize(requests_.size());
     AddRow("alone, twice", comparison, start);
     return absl::OkStatus();
   }

@@ -62,6 +62,10 @@ class Builder {
     for (std::string_view text : kTexts) {
       auto ids = model_.tokenizer().Encode(text);
       if (!ids.ok()) return ids.status();
+      if (ids->empty()) {  // a vocabulary without bytes may lack a whole script
+        SplitMix random(10);
+        *ids = RandomTokens(random, 7, model_.config().vocab);
+      }
       prompts.push_back(*std::move(ids));
     }
     const auto vocab = static_cast<int32_t>(model_.config().vocab);

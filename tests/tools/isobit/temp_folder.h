@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,9 +17,10 @@ namespace isobit {
 class TempFolder {
  public:
   TempFolder() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(name.begin(), name.end(), '/', '.');  // of a parameter
     folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("isobit." + std::to_string(getpid()) + "." + test->name());
+              ("isobit." + std::to_string(getpid()) + "." + name);
     std::filesystem::create_directories(folder_);
   }
   ~TempFolder() { std::filesystem::remove_all(folder_); }
