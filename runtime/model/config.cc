@@ -80,7 +80,9 @@ absl::Status ValidateDeviations(const ModelConfig& c) {
   for (const Rotary& rotary : c.rotary) {
     if (absl::Status s = ValidateRotary(rotary, c.rotary_dim); !s.ok()) return s;
   }
-  if (absl::Status s = ValidateRotary(c.long_rotary, c.rotary_dim); !s.ok()) return s;
+  if (c.long_rotary) {
+    if (absl::Status s = ValidateRotary(*c.long_rotary, c.rotary_dim); !s.ok()) return s;
+  }
   if (absl::Status s = CheckRange("long context length", c.long_context_length, 0, kMaxContext);
       !s.ok()) {
     return s;
@@ -237,7 +239,7 @@ absl::StatusOr<ModelConfig> ModelConfig::For(int64_t max_positions) const {
   }
   ModelConfig config = *this;
   if (max_positions > context_length) {
-    config.rotary[0] = long_rotary;
+    config.rotary[0] = *long_rotary;
     config.context_length = long_context_length;
   }
   // A window that no text can exceed is none, and must not show in the digest.

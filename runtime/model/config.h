@@ -6,6 +6,7 @@
 // pass knows these and no family. Plain values.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,7 @@ struct ModelConfig {
   // keys rotated anew as a text grows past context_length. So the whole text has this one, and only
   // if longer texts were asked for (For): a function of the position alone.
   int64_t long_context_length = 0;  // 0: there is none
-  Rotary long_rotary = {};
+  std::optional<Rotary> long_rotary = std::nullopt;
 
   // Deviations; the values here are the plain decoder's.
   std::vector<LayerAttention> attention = {};  // one a layer; empty: all as LayerAttention{}

@@ -126,12 +126,13 @@ void ReadLongRope(ConfigReader& in, ModelConfig& c) {
   rotary.divisors = ReadDivisors(in, "rope_scaling.short_factor", kShortFactors);
   if (rotary.divisors.empty()) return in.Contradiction(kType, "is longrope without short factors");
   if (c.context_length <= original) return;
-  c.long_rotary = rotary;
-  c.long_rotary.divisors = ReadDivisors(in, "rope_scaling.long_factor", kLongFactors);
-  if (c.long_rotary.divisors.empty()) {
+  Rotary longer = rotary;
+  longer.divisors = ReadDivisors(in, "rope_scaling.long_factor", kLongFactors);
+  if (longer.divisors.empty()) {
     return in.Contradiction(kType, "is longrope without long factors, but the context of ",
                             c.context_length, " exceeds the original one of ", original);
   }
+  c.long_rotary = longer;
   c.long_context_length = c.context_length;
   c.context_length = original;
 }
@@ -151,9 +152,10 @@ void ReadDynamic(ConfigReader& in, ModelConfig& c) {
   if (longest < static_cast<double>(c.context_length + 1)) return;
   const double growth = ieee::Sub(ieee::Mul(factor, factor), ieee::Sub(factor, 1.0));
   const double exponent = ieee::Div(dims, ieee::Sub(dims, 2.0));
-  c.long_rotary = c.rotary[0];
-  c.long_rotary.theta = ieee::Mul(
-      c.rotary[0].theta, ExpDoubleDouble(Multiply(LogDoubleDouble(growth), {exponent, 0.0})));
+  Rotary longer = c.rotary[0];
+  longer.theta = ieee::Mul(c.rotary[0].theta,
+                           ExpDoubleDouble(Multiply(LogDoubleDouble(growth), {exponent, 0.0})));
+  c.long_rotary = longer;
   c.long_context_length = static_cast<int64_t>(longest);
 }
 
