@@ -163,11 +163,7 @@ void WriteVocabulary(const TinyModelOptions& o, Writer& writer) {
   writer.Key("tokenizer.ggml.bos_token_id", uint32_t{kTinyEos});
   writer.Key("tokenizer.ggml.eos_token_id", uint32_t{kTinyEos});
   if (o.add_bos) writer.Key("tokenizer.ggml.add_bos_token", true);
-  writer.Key(
-      "tokenizer.chat_template",
-      std::string(
-          "{% for m in messages %}<|im_start|>{{ m['role'] + '\n' + m['content'] }}<|im_end|>"
-          "{% endfor %}{% if add_generation_prompt %}<|im_start|>{% endif %}"));
+  writer.Key("tokenizer.chat_template", std::string(o.chat_template));
 }
 
 void WriteWeights(const TinyModelOptions& o, Writer& writer) {

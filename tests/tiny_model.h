@@ -9,6 +9,18 @@
 
 namespace isobit {
 
+// ChatML without BOS.
+inline constexpr char kTinyTemplate[] =
+    "{% for m in messages %}<|im_start|>{{ m['role'] + '\n' + m['content'] }}<|im_end|>"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>{% endif %}";
+
+// A template that shows all that one may be given: tools, tool calls, a variable "tone".
+inline constexpr char kTinyToolTemplate[] =
+    "{% if tools %}tools {{ tools | tojson }}\n{% endif %}{% if tone %}tone {{ tone }}\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}"
+    "{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}<|im_end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>{% endif %}";
+
 struct TinyModelOptions {
   uint64_t seed = 1;
   int layers = 2;
@@ -22,6 +34,7 @@ struct TinyModelOptions {
   bool add_bos = false;  // texts begin with BOS
   // Standard deviation of weights, in units of 1 / sqrt(inputs). Larger: sharper distributions.
   float weight_scale = 1.5f;
+  const char* chat_template = kTinyTemplate;
 };
 
 // Writes the file (vocabulary: 256 bytes, a few merges, three special tokens) and returns its path

@@ -146,20 +146,3 @@ isobit_status isobit_detokenize(isobit_engine* engine, const int32_t* token_ids,
     return WriteText(decoded, text, capacity, text_length);
   });
 }
-
-isobit_status isobit_apply_chat_template(isobit_engine* engine, const isobit_message* messages,
-                                         size_t message_count, int32_t add_generation_prompt,
-                                         char* text, size_t capacity, size_t* text_length) {
-  return Guard([&]() -> isobit_status {
-    if (absl::Status s = NotNull(engine, "engine"); !s.ok()) return Report(s);
-    std::vector<isobit::ChatMessage> conversation;
-    if (absl::Status s = ReadMessages(messages, message_count, conversation); !s.ok()) {
-      return Report(s);
-    }
-    const absl::StatusOr<std::string> prompt = engine->engine->With([&](const isobit::Engine& e) {
-      return e.model().ApplyChatTemplate(conversation, add_generation_prompt != 0);
-    });
-    if (!prompt.ok()) return Report(prompt.status());
-    return WriteText(*prompt, text, capacity, text_length);
-  });
-}

@@ -174,7 +174,8 @@ typedef struct isobit_message {
 } isobit_message;
 
 /* The prompt text of a conversation by the model's chat template. To be tokenized with
-   ISOBIT_PARSE_SPECIAL alone: a template writes BOS itself. */
+   ISOBIT_PARSE_SPECIAL alone: a template writes BOS itself. isobit_render_conversation below knows
+   tools too. */
 ISOBIT_API isobit_status isobit_apply_chat_template(isobit_engine* engine,
                                                     const isobit_message* messages,
                                                     size_t message_count,
@@ -246,7 +247,7 @@ typedef int32_t (*isobit_on_token)(const isobit_token* token, void* user_data);
 /* After the last token; from then on isobit_request_wait does not wait. Comes exactly once. */
 typedef void (*isobit_on_done)(void* user_data);
 
-/* The prompt is one of text, token_ids and messages; the other two are NULL. */
+/* The prompt is one of text, token_ids, messages and messages_json; the others are NULL. */
 typedef struct isobit_request_params {
   size_t struct_size;
   const char* id; /* for people; may be NULL */
@@ -262,9 +263,25 @@ typedef struct isobit_request_params {
   void* user_data;                        /* given to the callbacks */
   int32_t receipt;  /* 1: record what a receipt needs (turns on logprobs); changes no bit */
   int32_t reserved; /* 0 */
+  /* Messages as the isobit command takes them, a JSON list: with tool_calls, parts of content and
+     what else templates know. */
+  const char* messages_json;
+  size_t messages_json_length;
+  /* With messages or messages_json, for the template; both may be NULL. */
+  const char* tools; /* a JSON list of objects */
+  size_t tools_length;
+  const char* chat_template_kwargs; /* further variables: a JSON object */
+  size_t chat_template_kwargs_length;
 } isobit_request_params;
 
 ISOBIT_API void isobit_request_params_init(isobit_request_params* params, size_t struct_size);
+
+/* The prompt text of a request's conversation, with its tools and variables. No other field of
+   `params` is looked at. isobit_submit has add_generation_prompt 1. */
+ISOBIT_API isobit_status isobit_render_conversation(isobit_engine* engine,
+                                                    const isobit_request_params* params,
+                                                    int32_t add_generation_prompt, char* text,
+                                                    size_t capacity, size_t* text_length);
 
 typedef struct isobit_request isobit_request;
 typedef struct isobit_completion isobit_completion;

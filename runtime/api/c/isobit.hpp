@@ -59,6 +59,11 @@ struct Message {
   std::string content;
 };
 
+// Messages as the isobit command takes them: tool calls, parts of content ...
+struct MessagesJson {
+  std::string json;  // a list of objects
+};
+
 struct SamplingParams {
   int64_t max_tokens = 16;
   int64_t min_tokens = 0;
@@ -82,7 +87,10 @@ struct SamplingParams {
 
 struct Request {
   std::string id;
-  std::variant<std::string, std::vector<int32_t>, std::vector<Message>> prompt;
+  std::variant<std::string, std::vector<int32_t>, std::vector<Message>, MessagesJson> prompt;
+  // With messages, for the chat template. Empty: none.
+  std::string tools;                 // a JSON list of objects
+  std::string chat_template_kwargs;  // further variables: a JSON object
   SamplingParams sampling;
   bool receipt = false;
   // From a thread of the engine; false aborts. May be empty. Must not throw.
@@ -292,6 +300,9 @@ class Engine {
     });
   }
 
+  // The prompt text of a request that has messages, with its tools and variables.
+  std::string RenderConversation(const Request& request, bool add_generation_prompt = true) const;
+
   Pending Submit(const Request& request) const;
 
   Completion Generate(const Request& request) const { return Submit(request).Wait(); }
@@ -359,31 +370,63 @@ struct SamplingView {
   isobit_sampling_params params;
 };
 
-}  // namespace detail
+struct RequestView {
+  explicit RequestView(const Request& from) : sampling(from.sampling) {
+    isobit_request_params_init(&params, sizeof(params));
+    params.id = from.id.c_str();
+    params.sampling = &sampling.params;
+    params.receipt = from.receipt;
+    std::visit([this](const auto& prompt) { Set(prompt); }, from.prompt);
+    if (!from.tools.empty()) params.tools = from.tools.c_str();
+    params.tools_length = from.tools.size();
+    if (!from.chat_template_kwargs.empty()) {
+      params.chat_template_kwargs = from.chat_template_kwargs.c_str();
+    }
+    params.chat_template_kwargs_length = from.chat_template_kwargs.size();
+  }
+  RequestView(const RequestView&) = delete;  // `params` points into it
+  RequestView& operator=(const RequestView&) = delete;
 
-inline Pending Engine::Submit(const Request& request) const {
-  const detail::SamplingView sampling(request.sampling);
-  isobit_request_params params;
-  isobit_request_params_init(&params, sizeof(params));
-  params.id = request.id.c_str();
-  params.sampling = &sampling.params;
-  params.receipt = request.receipt;
-
-  static constexpr int32_t kNoIds = 0;  // an empty list, unlike no list
-  static constexpr isobit_message kNoMessages = {};
+  SamplingView sampling;
   std::vector<isobit_message> messages;
-  if (const auto* text = std::get_if<std::string>(&request.prompt)) {
-    params.text = text->c_str();
-    params.text_length = text->size();
-  } else if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
-    params.token_ids = ids->empty() ? &kNoIds : ids->data();
-    params.token_id_count = ids->size();
-  } else {
-    messages = detail::ToC(std::get<std::vector<Message>>(request.prompt));
-    params.messages = messages.empty() ? &kNoMessages : messages.data();
+  isobit_request_params params;
+
+ private:
+  void Set(const std::string& text) {
+    params.text = text.c_str();
+    params.text_length = text.size();
+  }
+  void Set(const std::vector<int32_t>& ids) {
+    static constexpr int32_t kNone = 0;  // an empty list, unlike no list
+    params.token_ids = ids.empty() ? &kNone : ids.data();
+    params.token_id_count = ids.size();
+  }
+  void Set(const std::vector<Message>& list) {
+    static constexpr isobit_message kNone = {};
+    messages = ToC(list);
+    params.messages = messages.empty() ? &kNone : messages.data();
     params.message_count = messages.size();
   }
+  void Set(const MessagesJson& list) {
+    params.messages_json = list.json.c_str();
+    params.messages_json_length = list.json.size();
+  }
+};
 
+}  // namespace detail
+
+inline std::string Engine::RenderConversation(const Request& request,
+                                              bool add_generation_prompt) const {
+  const detail::RequestView view(request);
+  return detail::ReadText([&](char* text, size_t capacity, size_t* length) {
+    return isobit_render_conversation(handle(), &view.params, add_generation_prompt, text, capacity,
+                                      length);
+  });
+}
+
+inline Pending Engine::Submit(const Request& request) const {
+  detail::RequestView view(request);
+  isobit_request_params& params = view.params;
   Pending pending;
   pending.callbacks_ =
       std::make_unique<detail::Callbacks>(detail::Callbacks{request.on_token, request.on_done});

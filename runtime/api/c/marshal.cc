@@ -1,5 +1,7 @@
 #include "runtime/api/c/marshal.h"
 
+#include <limits>
+
 namespace isobit::c {
 
 isobit_status TooSmall(size_t needed, size_t capacity) {
@@ -18,8 +20,19 @@ isobit_status WriteText(std::string_view text, char* buffer, size_t capacity, si
   return ISOBIT_OK;
 }
 
+absl::Status CheckLength(const void* pointer, size_t count, const char* name) {
+  if (count == 0) return absl::OkStatus();
+  // A negative length that became a size_t.
+  if (count > size_t{std::numeric_limits<int32_t>::max()}) {
+    return absl::InvalidArgumentError(absl::StrCat("the length of ", name, " must be at most ",
+                                                   std::numeric_limits<int32_t>::max(), ", got ",
+                                                   count));
+  }
+  return NotNull(pointer, name);
+}
+
 absl::Status ReadText(const char* text, size_t length, const char* name, std::string& out) {
-  if (text == nullptr && length > 0) return NotNull(text, name);
+  if (absl::Status s = CheckLength(text, length, name); !s.ok()) return s;
   out.assign(text == nullptr ? "" : text, length);
   return absl::OkStatus();
 }

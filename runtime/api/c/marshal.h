@@ -78,7 +78,9 @@ isobit_status WriteArray(size_t size, const Value& value, T* buffer, size_t capa
 // Text and its NUL.
 isobit_status WriteText(std::string_view text, char* buffer, size_t capacity, size_t* count);
 
-// A text of the caller; InvalidArgument if it is NULL and not empty.
+// InvalidArgument if something is said to be at NULL, or a length must have been negative.
+absl::Status CheckLength(const void* pointer, size_t count, const char* name);
+// A text of the caller.
 absl::Status ReadText(const char* text, size_t length, const char* name, std::string& out);
 
 void WriteDigest(const std::string& hex, char (&out)[ISOBIT_DIGEST_SIZE]);

@@ -1,6 +1,5 @@
 #include "runtime/api/c/parameters.h"
 
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,17 +9,6 @@
 
 namespace isobit::c {
 namespace {
-
-absl::Status CheckLength(const void* pointer, size_t count, const char* name) {
-  if (count == 0) return absl::OkStatus();
-  // A negative length that became a size_t.
-  if (count > size_t{std::numeric_limits<int32_t>::max()}) {
-    return absl::InvalidArgumentError(absl::StrCat("the length of ", name, " must be at most ",
-                                                   std::numeric_limits<int32_t>::max(), ", got ",
-                                                   count));
-  }
-  return NotNull(pointer, name);
-}
 
 absl::Status ReadLogProbs(int64_t value, const char* name, std::optional<int64_t>& out) {
   if (value < -1) {
@@ -84,23 +72,25 @@ absl::Status ReadSampling(const isobit_sampling_params* params, SamplingParams& 
 }
 
 absl::Status ReadPrompt(const isobit_request_params& from, Request& out) {
-  const int given =
-      (from.text != nullptr) + (from.token_ids != nullptr) + (from.messages != nullptr);
+  const int given = (from.text != nullptr) + (from.token_ids != nullptr) +
+                    (from.messages != nullptr) + (from.messages_json != nullptr);
   if (given != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a request has one of text, token_ids and messages, got ", given));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a request has one of text, token_ids, messages and messages_json, got ", given));
   }
-  if (from.text != nullptr) {
-    if (absl::Status s = CheckLength(from.text, from.text_length, "text"); !s.ok()) return s;
-    out.prompt = std::string(from.text, from.text_length);
-    return absl::OkStatus();
+  if (from.messages != nullptr || from.messages_json != nullptr) return ReadConversation(from, out);
+  for (const auto& [name, value] :
+       {std::pair{"tools", from.tools}, {"chat_template_kwargs", from.chat_template_kwargs}}) {
+    if (value != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " must come with messages, got it with ",
+                                                     from.text != nullptr ? "text" : "token_ids"));
+    }
   }
   if (from.token_ids != nullptr) {
     return ReadIds(from.token_ids, from.token_id_count, "token_ids",
                    out.prompt.emplace<std::vector<int32_t>>());
   }
-  return ReadMessages(from.messages, from.message_count,
-                      out.prompt.emplace<std::vector<ChatMessage>>());
+  return ReadText(from.text, from.text_length, "text", out.prompt.emplace<std::string>());
 }
 
 }  // namespace
@@ -153,23 +143,6 @@ absl::Status ReadIds(const int32_t* ids, size_t count, const char* name,
                      std::vector<int32_t>& out) {
   if (absl::Status s = CheckLength(ids, count, name); !s.ok()) return s;
   out.assign(ids, ids + count);
-  return absl::OkStatus();
-}
-
-absl::Status ReadMessages(const isobit_message* messages, size_t count,
-                          std::vector<ChatMessage>& out) {
-  if (absl::Status s = CheckLength(messages, count, "messages"); !s.ok()) return s;
-  if (count == 0) return absl::InvalidArgumentError("messages must not be empty");
-  for (size_t i = 0; i < count; ++i) {
-    const isobit_message& from = messages[i];
-    const std::string place = absl::StrCat("messages[", i, "]");
-    if (absl::Status s = NotNull(from.role, (place + ".role").c_str()); !s.ok()) return s;
-    ChatMessage& message = out.emplace_back();
-    message.role = from.role;
-    const absl::Status status =
-        ReadText(from.content, from.content_length, (place + ".content").c_str(), message.content);
-    if (!status.ok()) return status;
-  }
   return absl::OkStatus();
 }
 

@@ -21,8 +21,9 @@ absl::Status ReadEngineParams(const isobit_engine_params* params, DeviceOptions&
                               EngineOptions& options);
 
 absl::Status ReadIds(const int32_t* ids, size_t count, const char* name, std::vector<int32_t>& out);
-absl::Status ReadMessages(const isobit_message* messages, size_t count,
-                          std::vector<ChatMessage>& out);
+
+// Messages, tools and variables of the template. InvalidArgument unless there are messages.
+absl::Status ReadConversation(const isobit_request_params& from, Request& out);
 
 // `params` as ReadStruct left them.
 absl::StatusOr<Request> ReadRequest(const isobit_request_params& params);

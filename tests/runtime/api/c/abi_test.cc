@@ -118,6 +118,12 @@ void AddParameters(Layout& layout) {
   FIELD(isobit_request_params, user_data);
   FIELD(isobit_request_params, receipt);
   FIELD(isobit_request_params, reserved);
+  FIELD(isobit_request_params, messages_json);
+  FIELD(isobit_request_params, messages_json_length);
+  FIELD(isobit_request_params, tools);
+  FIELD(isobit_request_params, tools_length);
+  FIELD(isobit_request_params, chat_template_kwargs);
+  FIELD(isobit_request_params, chat_template_kwargs_length);
   FIELD(isobit_message, role);
   FIELD(isobit_message, content);
   FIELD(isobit_message, content_length);

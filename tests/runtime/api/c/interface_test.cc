@@ -121,6 +121,52 @@ TEST(Interface, GivesTheLinesOfTheCommand) {
             line["prompt_logprobs"][2]["top"][1]["token_id"].get<int32_t>());
 }
 
+constexpr char kTools[] =
+    R"([{"type":"function","function":{"name":"find","description":"z first","arguments":{}}}])";
+constexpr char kCall[] = R"({"role":"assistant","content":null,"tool_calls":[{"name":"find"}]})";
+
+Request Conversation() {
+  Request request;
+  request.id = "r";
+  request.prompt = MessagesJson{std::string(R"([{"role":"user","content":"hi"},)") + kCall + "]"};
+  request.tools = kTools;
+  request.chat_template_kwargs = R"({"tone":"dry"})";
+  request.sampling.temperature = 0;
+  return request;
+}
+
+TEST(Interface, ToolsAndTemplateVariablesGoTheWayOfTheCommand) {
+  TinyModelOptions options;
+  options.chat_template = kTinyToolTemplate;
+  const std::string model = WriteTinyModel(options);
+  const std::string line = std::string(R"({"id":"r","messages":[{"role":"user","content":"hi"},)") +
+                           kCall + R"(],"tools":)" + kTools +
+                           R"(,"chat_template_kwargs":{"tone":"dry"},"temperature":0})" + "\n";
+  const TempFolder folder;
+  const ProcessResult command =
+      RunProcess(folder, {IsobitPath(), "batch", "-m", model, "-", "-o", "-"}, line);
+  ASSERT_EQ(command.exit_code, 0) << command.err;
+  const Engine engine(model, OneThread());
+  const Completion completion = engine.Generate(Conversation());
+  EXPECT_EQ(Answer(completion.json()), Answer(command.out));
+
+  const std::string prompt = engine.RenderConversation(Conversation());
+  EXPECT_EQ(prompt, std::string("tools ") +
+                        R"([{"type": "function", "function": {"name": "find", "description": )" +
+                        R"("z first", "arguments": {}}}])" +
+                        "\ntone dry\n<|im_start|>user\nhi<|im_end|><|im_start|>assistant\n" +
+                        R"([{"name": "find"}]<|im_end|><|im_start|>)");
+  EXPECT_EQ(engine.Tokenize(prompt, ISOBIT_PARSE_SPECIAL), completion.prompt_token_ids());
+
+  // Messages as structs take tools too; without any, all ways agree.
+  Request plain = Conversation();
+  plain.prompt = std::vector<Message>{{"user", "hi"}};
+  EXPECT_THAT(engine.RenderConversation(plain), HasSubstr("tone dry\n<|im_start|>user\nhi"));
+  plain.tools = plain.chat_template_kwargs = "";
+  EXPECT_EQ(engine.RenderConversation(plain, false),
+            engine.ApplyChatTemplate({{"user", "hi"}}, false));
+}
+
 TEST(Interface, AReceiptGoesFromTheLibraryToTheCommand) {
   const std::string model = WriteTinyModel();
   const Engine engine(model, OneThread());
@@ -310,7 +356,8 @@ TEST(InterfaceVersions, AnOlderProgramGetsTheDefaultsOfNewFields) {
   EXPECT_EQ(sampling.min_tokens, -1) << "written beyond the end";
   sampling.max_tokens = 3;
   isobit_request_params params;
-  isobit_request_params_init(&params, sizeof(params));
+  std::memset(&params, 0xff, sizeof(params));
+  isobit_request_params_init(&params, offsetof(isobit_request_params, messages_json));
   params.text = "hello";
   params.text_length = 5;
   params.sampling = &sampling;
@@ -375,6 +422,25 @@ TEST(InterfaceErrors, NameWhatIsWrong) {
   EXPECT_THAT(error_of([](Request& r) { r.prompt = std::vector<int32_t>{-1}; }),
               HasSubstr("prompt_token_ids[0]"));
   EXPECT_THAT(error_of([](Request& r) { r.prompt = std::string("\xff"); }), HasSubstr("UTF-8"));
+  EXPECT_THAT(error_of([](Request& r) { r.tools = "[]"; }), HasSubstr("tools must come with"));
+  const auto conversation = [](const char* messages, const char* tools, const char* kwargs) {
+    return [=](Request& r) {
+      r.prompt = MessagesJson{messages};
+      r.tools = tools;
+      r.chat_template_kwargs = kwargs;
+    };
+  };
+  const char* const hi = R"([{"role":"user","content":"hi"}])";
+  EXPECT_THAT(error_of(conversation("[", "", "")), HasSubstr("messages_json"));
+  EXPECT_THAT(error_of(conversation("[]", "", "")), HasSubstr("messages must be an array"));
+  EXPECT_THAT(error_of(conversation(R"([{"role":"user","text":"hi"}])", "", "")),
+              HasSubstr("messages[0].content is missing"));
+  EXPECT_THAT(error_of(conversation(hi, "{}", "")), HasSubstr("tools must be an array of objects"));
+  EXPECT_THAT(error_of(conversation(hi, "[", "")), HasSubstr("tools: "));
+  EXPECT_THAT(error_of(conversation(hi, "", "[]")),
+              HasSubstr("chat_template_kwargs must be an object"));
+  EXPECT_THAT(error_of(conversation(hi, "", R"({"messages":1})")),
+              HasSubstr("can't set 'messages'"));
   Request request = MakeRequest({1});
   request.prompt = std::vector<int32_t>(5000, 1);
   EXPECT_EQ(StatusOf([&] { engine.Generate(request); }), ISOBIT_OUT_OF_RANGE);

@@ -1,4 +1,5 @@
 // write_tiny_model PATH [SEED]: a tiny model as a file of that name, for tests of other languages.
+// With a seed, its chat template takes tools too.
 
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +14,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   isobit::TinyModelOptions options;
-  if (argc == 3) options.seed = std::strtoull(argv[2], nullptr, 10);
+  if (argc == 3) {
+    options.seed = std::strtoull(argv[2], nullptr, 10);
+    options.chat_template = isobit::kTinyToolTemplate;
+  }
   const std::string path = argv[1];
   // Copied beside and renamed, so that nobody reads half of it.
   const std::string draft = path + ".draft";
