@@ -11,7 +11,10 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +29,7 @@ using namespace nb::literals;  // NOLINT(build/namespaces)
 namespace isobit::python {
 namespace {
 
+using Facts = nb::typed<nb::dict, nb::str, nb::any>;
 using FloatArray = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 using Pairs = std::vector<std::pair<int32_t, float>>;
 using ReleaseLock = nb::call_guard<nb::gil_scoped_release>;
@@ -54,22 +58,33 @@ void SetLogitBias(SamplingParams& params, const Pairs& pairs) {
   for (const auto& [token, bias] : pairs) params.logit_bias.push_back({token, bias});
 }
 
-// Destructors that wait for the engine's thread do so without Python's lock.
+// An engine's thread is in the process that made it; a forked one would wait for it forever.
+struct ForkedError : std::runtime_error {
+  ForkedError()
+      : std::runtime_error("the LLM was made in another process; a forked one needs its own") {}
+};
+
+// Destructors that wait for the engine's thread do so without Python's lock, in its process only.
 template <typename T>
 class Unlocked {
  public:
   explicit Unlocked(std::unique_ptr<T> value) : value_(std::move(value)) {}
   ~Unlocked() {
     const nb::gil_scoped_release release;
+    if (getpid() != process_) static_cast<void>(value_.release());
     value_.reset();
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
-  T* operator->() const { return value_.get(); }
-  T& operator*() const { return *value_; }
+  T* operator->() const { return &**this; }
+  T& operator*() const {
+    if (getpid() != process_) throw ForkedError();
+    return *value_;
+  }
 
  private:
+  const pid_t process_ = getpid();
   std::unique_ptr<T> value_;
 };
 
@@ -79,13 +94,17 @@ using PyStream = Unlocked<TokenStream>;
 // Errors become the exceptions of isobit/errors.py.
 void TranslateErrors() {
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    const auto raise = [](isobit_status status, const char* message) {
+      const nb::object raised = nb::module_::import_("isobit.errors")
+                                    .attr("error_of")(isobit_status_name(status), message);
+      PyErr_SetObject(raised.type().ptr(), raised.ptr());
+    };
     try {
       std::rethrow_exception(pointer);
     } catch (const Error& error) {
-      const nb::object raised =
-          nb::module_::import_("isobit.errors")
-              .attr("error_of")(isobit_status_name(error.status()), error.what());
-      PyErr_SetObject(raised.type().ptr(), raised.ptr());
+      raise(error.status(), error.what());
+    } catch (const ForkedError& error) {
+      raise(ISOBIT_FAILED_PRECONDITION, error.what());
     }
   });
 }
@@ -189,8 +208,18 @@ void BindStream(nb::module_& m) {
           "cancel", [](const PyStream& s) { s->Cancel(); }, ReleaseLock());
 }
 
-using Prompt = std::variant<std::string, std::vector<int32_t>,
-                            std::vector<std::pair<std::string, std::string>>>;
+// Messages, tools and variables of the chat template, each as JSON; the latter two may be empty.
+struct Conversation {
+  std::string messages, tools, chat_template_kwargs;
+};
+
+using Prompt = std::variant<std::string, std::vector<int32_t>, Conversation>;
+
+void SetConversation(Conversation from, Request& request) {
+  request.prompt = MessagesJson{std::move(from.messages)};
+  request.tools = std::move(from.tools);
+  request.chat_template_kwargs = std::move(from.chat_template_kwargs);
+}
 
 Request MakeRequest(std::string id, Prompt prompt, const SamplingParams& sampling, bool receipt) {
   Request request;
@@ -202,13 +231,15 @@ Request MakeRequest(std::string id, Prompt prompt, const SamplingParams& samplin
   } else if (auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) {
     request.prompt = std::move(*ids);
   } else {
-    auto& messages = request.prompt.emplace<std::vector<Message>>();
-    for (auto& [role, content] : std::get<2>(prompt)) messages.push_back({role, content});
+    SetConversation(std::get<Conversation>(std::move(prompt)), request);
   }
   return request;
 }
 
 void BindEngine(nb::module_& m) {
+  nb::class_<Conversation>(m, "Conversation")
+      .def(nb::init<std::string, std::string, std::string>(), "messages"_a, "tools"_a,
+           "chat_template_kwargs"_a);
   nb::class_<PyEngine>(m, "Engine")
       .def(
           "__init__",
@@ -219,7 +250,7 @@ void BindEngine(nb::module_& m) {
       .def("info",
            [](const PyEngine& e) {
              const isobit_engine_info info = e->info();
-             nb::dict out;
+             Facts out;
              out["model_digest"] = info.model_digest;
              out["device"] = info.device;
              out["vocab_size"] = info.vocab_size;
@@ -235,7 +266,7 @@ void BindEngine(nb::module_& m) {
       .def("stats",
            [](const PyEngine& e) {
              const isobit_engine_stats stats = e->stats();
-             nb::dict out;
+             Facts out;
              out["steps"] = stats.steps;
              out["waiting"] = stats.waiting;
              out["running"] = stats.running;
@@ -260,13 +291,12 @@ void BindEngine(nb::module_& m) {
           "token_ids"_a, "skip_special"_a, ReleaseLock())
       .def(
           "apply_chat_template",
-          [](const PyEngine& e, const std::vector<std::pair<std::string, std::string>>& messages,
-             bool add_generation_prompt) {
-            std::vector<Message> list;
-            for (const auto& [role, content] : messages) list.push_back({role, content});
-            return e->ApplyChatTemplate(list, add_generation_prompt);
+          [](const PyEngine& e, Conversation conversation, bool add_generation_prompt) {
+            Request request;
+            SetConversation(std::move(conversation), request);
+            return e->RenderConversation(request, add_generation_prompt);
           },
-          "messages"_a, "add_generation_prompt"_a, ReleaseLock())
+          "conversation"_a, "add_generation_prompt"_a, ReleaseLock())
       .def(
           "submit",
           [](const PyEngine& e, std::string id, Prompt prompt, const SamplingParams& sampling,
@@ -291,7 +321,7 @@ void BindEngine(nb::module_& m) {
 
 NB_MODULE(_isobit, m) {
   m.doc() = "The engine behind the package isobit.";
-  m.attr("__version__") = isobit_version();
+  m.attr("VERSION") = isobit_version();
   m.attr("CONTRACT_VERSION") = isobit_contract_version();
   isobit::python::TranslateErrors();
   isobit::python::BindParameters(m);

@@ -6,7 +6,7 @@
         print(output.outputs[0].text, output.digest)
 """
 
-from isobit._isobit import CONTRACT_VERSION, Token, __version__
+from isobit._isobit import CONTRACT_VERSION, VERSION, Token
 from isobit.errors import (
     CancelledError,
     DifferentBitsError,
@@ -19,6 +19,7 @@ from isobit.outputs import CompletionOutput, Logprob, RequestOutput
 from isobit.sampling_params import SamplingParams
 from isobit.streaming import AsyncTokenStream, TokenStream
 
+__version__ = VERSION
 __all__ = [
     "LLM",
     "SamplingParams",

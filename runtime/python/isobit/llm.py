@@ -5,73 +5,31 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Union
+from typing import Any, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from isobit import _isobit
+from isobit import _isobit, vllm_names
 from isobit.outputs import RequestOutput
 from isobit.progress import ProgressBar
+from isobit.prompts import (
+    Ids,
+    Message,
+    NativePrompt,
+    Prompt,
+    as_list,
+    conversation,
+    is_conversation,
+    is_ids,
+    native_prompt,
+    text_of,
+)
 from isobit.sampling_params import SamplingParams
 from isobit.streaming import AsyncTokenStream, LoopHubs, TokenStream
 
 
-class TextPrompt(TypedDict):
-    prompt: str
-
-
-class TokensPrompt(TypedDict):
-    prompt_token_ids: Sequence[int]
-
-
-class Message(TypedDict):
-    role: str
-    content: str
-
-
-Prompt = Union[str, Sequence[int], TextPrompt, TokensPrompt]
-_NativePrompt = Union[str, list[int], list[tuple[str, str]]]
 _POLL_MS = 100  # how long Ctrl-C may take
-
-
-def _is_ids(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str) and all(
-        isinstance(i, (int, np.integer)) for i in value)
-
-
-def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    if isinstance(prompts, (str, Mapping)):
-        return [prompts]
-    if isinstance(prompts, np.ndarray):
-        return [prompts.tolist()]
-    if len(prompts) > 0 and _is_ids(prompts):
-        return [prompts]
-    return list(prompts)
-
-
-def _native_prompt(prompt: Prompt) -> _NativePrompt:
-    if isinstance(prompt, str):
-        return prompt
-    if isinstance(prompt, Mapping):
-        known = {"prompt", "prompt_token_ids"}
-        if unknown := set(prompt) - known:
-            raise ValueError(f"a prompt has prompt or prompt_token_ids, got {sorted(unknown)}")
-        if len(prompt) != 1:
-            raise ValueError("a prompt has one of prompt and prompt_token_ids")
-        return _native_prompt(next(iter(prompt.values())))
-    if isinstance(prompt, np.ndarray):
-        return prompt.tolist()
-    if _is_ids(prompt):
-        return [int(i) for i in prompt]
-    raise TypeError(f"a prompt is a text, token ids or a dict of one of them, got {prompt!r}")
-
-
-def _native_messages(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    for message in messages:
-        if set(message) != {"role", "content"}:
-            raise ValueError(f"a message has role and content, got {sorted(message)}")
-    return [(message["role"], message["content"]) for message in messages]
 
 
 class LLM:
@@ -83,9 +41,12 @@ class LLM:
                  max_model_len: int | None = None, max_num_seqs: int | None = None,
                  max_num_batched_tokens: int | None = None, block_size: int = 32,
                  kv_cache_tokens: int | None = None, enable_prefix_caching: bool = True,
-                 seed: int | None = None):
-        """`model`: a model file. `device`: auto, cpu, cuda or reference. None and 0: chosen by
-        model and memory. No bit depends on any of these but `seed`, that of requests without one."""
+                 seed: int | None = None, **vllm: Any):
+        """`model`: a GGUF file or a Hugging Face folder. `device`: auto, cpu, cuda or reference.
+        None and 0: chosen by model and memory. No bit depends on any of these but `seed`, that of
+        requests without one. Other arguments of vLLM are taken if they ask for what is done anyway,
+        and else refused by name."""
+        vllm_names.refuse("LLM", vllm, vllm_names.ENGINE)
         params = _isobit.EngineParams()
         params.device = device
         params.threads = threads
@@ -104,25 +65,31 @@ class LLM:
 
     def generate(self, prompts: Prompt | Sequence[Prompt],
                  sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *,
-                 use_tqdm: bool = True, receipts: bool = False) -> list[RequestOutput]:
+                 use_tqdm: bool = True, receipts: bool = False, **vllm: Any) -> list[RequestOutput]:
         """Completions of all prompts together, in their order.
 
-        A prompt is a text, a list of token ids, {"prompt": text} or {"prompt_token_ids": ids}.
-        `sampling_params`: one for all, or one for each. `use_tqdm`: a progress bar on terminals."""
-        listed = _as_list(prompts)
-        texts = [p if isinstance(p, str) else
-                 p.get("prompt") if isinstance(p, Mapping) else None for p in listed]
-        return self._run([_native_prompt(p) for p in listed], texts, sampling_params, use_tqdm,
-                         receipts)
+        A prompt is a text, a list of token ids, or {"prompt": text}, {"prompt_token_ids": ids} or
+        {"messages": ...}. `sampling_params`: one for all, or one for each. `use_tqdm`: a progress
+        bar on terminals."""
+        vllm_names.refuse("generate", vllm, vllm_names.REQUEST)
+        listed = as_list(prompts)
+        return self._run([native_prompt(p) for p in listed], [text_of(p) for p in listed],
+                         sampling_params, use_tqdm, receipts)
 
     def chat(self, messages: Sequence[Message] | Sequence[Sequence[Message]],
-             sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *,
-             use_tqdm: bool = True, receipts: bool = False) -> list[RequestOutput]:
-        """Answers to one conversation, or to a list of them, by the model's chat template."""
-        one = len(messages) > 0 and isinstance(messages[0], Mapping)
-        conversations = [messages] if one else list(messages)
-        return self._run([_native_messages(c) for c in conversations], [None] * len(conversations),
-                         sampling_params, use_tqdm, receipts)
+             sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+             use_tqdm: bool = True, *, tools: Sequence[Mapping[str, Any]] | None = None,
+             chat_template_kwargs: Mapping[str, Any] | None = None, receipts: bool = False,
+             **vllm: Any) -> list[RequestOutput]:
+        """Answers to one conversation, or to a list of them, by the model's chat template.
+
+        `tools` and `chat_template_kwargs` are what the template is given besides; tool calls stand
+        in the text as the model writes them."""
+        vllm_names.refuse("chat", vllm, vllm_names.REQUEST)
+        conversations = [messages] if is_conversation(messages) else list(messages)
+        natives = [conversation(cast(Sequence[Message], c), tools, chat_template_kwargs)
+                   for c in conversations]
+        return self._run(natives, [None] * len(natives), sampling_params, use_tqdm, receipts)
 
     def stream(self, prompt: Prompt | Sequence[Message],
                sampling_params: SamplingParams | None = None, *,
@@ -155,18 +122,23 @@ class LLM:
 
     # ---- Proof
 
-    def score(self, token_ids: Sequence[int] | Sequence[Sequence[int]], *, use_tqdm: bool = False
+    @overload
+    def score(self, token_ids: Ids, *, use_tqdm: bool = False) -> npt.NDArray[np.float32]: ...
+    @overload
+    def score(self, token_ids: Sequence[Ids], *, use_tqdm: bool = False
+              ) -> list[npt.NDArray[np.float32]]: ...
+    def score(self, token_ids: Ids | Sequence[Ids], *, use_tqdm: bool = False
               ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
         """Log-probabilities (fp32) of tokens 1, 2, ... given all before them, in one prefill.
 
         Exactly what generating these tokens gave. A list of sequences gives a list of arrays."""
-        several = not isinstance(token_ids, np.ndarray) and len(token_ids) > 0 and not _is_ids(token_ids)
-        sequences = token_ids if several else [token_ids]
+        one = is_ids(token_ids)
+        sequences = [token_ids] if one else list(token_ids)
         params = SamplingParams(max_tokens=0, temperature=0, prompt_logprobs=0)
-        outputs = self._run([_native_prompt(s) for s in sequences], [None] * len(sequences), params,
-                            use_tqdm, False)
-        arrays = [output.prompt_token_logprobs for output in outputs]
-        return arrays if several else arrays[0]
+        outputs = self._run([native_prompt(cast(Ids, s)) for s in sequences],
+                            [None] * len(sequences), params, use_tqdm, False)
+        arrays = [cast(npt.NDArray[np.float32], o.prompt_token_logprobs) for o in outputs]
+        return arrays[0] if one else arrays
 
     def replay(self, receipt: str) -> None:
         """Runs a recorded request again. DifferentBitsError names the first difference."""
@@ -181,9 +153,13 @@ class LLM:
         return self._engine.detokenize([int(i) for i in token_ids], skip_special_tokens)
 
     def apply_chat_template(self, messages: Sequence[Message], *,
+                            tools: Sequence[Mapping[str, Any]] | None = None,
+                            chat_template_kwargs: Mapping[str, Any] | None = None,
                             add_generation_prompt: bool = True) -> str:
-        """The prompt text of a conversation; it holds its BOS as text if the model wants one."""
-        return self._engine.apply_chat_template(_native_messages(messages), add_generation_prompt)
+        """The prompt text of a conversation; it holds its BOS as text if the model wants one, so
+        tokenize it with add_special_tokens=False."""
+        return self._engine.apply_chat_template(
+            conversation(messages, tools, chat_template_kwargs), add_generation_prompt)
 
     # ---- The model
 
@@ -195,7 +171,7 @@ class LLM:
     @property
     def model_digest(self) -> str:
         """Of weights, configuration and tokenizer."""
-        return self._engine.info()["model_digest"]
+        return cast(str, self._engine.info()["model_digest"])
 
     def info(self) -> dict[str, Any]:
         """Sizes and limits as they were chosen."""
@@ -210,12 +186,12 @@ class LLM:
     def _next_id(self) -> str:
         return str(next(self._request_numbers))
 
-    def _one(self, prompt: Prompt | Sequence[Message]) -> tuple[_NativePrompt, str | None]:
-        if isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-            return _native_messages(prompt), None
-        return _native_prompt(prompt), prompt if isinstance(prompt, str) else None
+    def _one(self, prompt: Prompt | Sequence[Message]) -> tuple[NativePrompt, str | None]:
+        if is_conversation(prompt):
+            return conversation(cast(Sequence[Message], prompt)), None
+        return native_prompt(cast(Prompt, prompt)), text_of(prompt)
 
-    def _run(self, prompts: list[_NativePrompt], texts: list[str | None],
+    def _run(self, prompts: Sequence[NativePrompt], texts: Sequence[str | None],
              sampling_params: SamplingParams | Sequence[SamplingParams] | None, use_tqdm: bool,
              receipts: bool) -> list[RequestOutput]:
         if sampling_params is None or isinstance(sampling_params, SamplingParams):
@@ -231,12 +207,10 @@ class LLM:
             self._engine.submit(ids[i], prompt, natives[i], receipts, wakeups, i, False)
             for i, prompt in enumerate(prompts)
         ]
-        outputs: list[RequestOutput | None] = [None] * len(prompts)
-        done = 0
+        outputs: dict[int, RequestOutput] = {}
         with ProgressBar(len(prompts), use_tqdm) as bar:
-            while done < len(prompts):
+            while len(outputs) < len(prompts):
                 for i in wakeups.wait(_POLL_MS):
                     outputs[i] = RequestOutput(streams[i].result(), ids[i], texts[i])
-                    done += 1
-                bar.update(done, f"{done} of {len(prompts)} requests")
-        return outputs  # type: ignore[return-value]
+                bar.update(len(outputs), f"{len(outputs)} of {len(prompts)} requests")
+        return [outputs[i] for i in range(len(prompts))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +107,7 @@ class RequestOutput:
         return self._native.json()
 
     def to_dict(self) -> dict[str, Any]:
-        return json.loads(self.to_json())
+        return cast(dict[str, Any], json.loads(self.to_json()))
 
     def __repr__(self) -> str:
         return (f"RequestOutput(request_id={self.request_id!r}, prompt={self.prompt!r}, "

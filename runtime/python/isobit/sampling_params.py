@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import InitVar
+from typing import Any
 
 from isobit import _isobit
+from isobit.vllm_names import SAMPLING, refuse
 
 
 @dataclasses.dataclass
@@ -21,7 +24,7 @@ class SamplingParams:
     """0: greedy."""
     top_p: float = 1.0
     top_k: int = 0
-    """0: off."""
+    """0 or -1: off."""
     min_p: float = 0.0
     seed: int | None = None
     """None: one is drawn, used and returned."""
@@ -38,6 +41,19 @@ class SamplingParams:
     logprobs_mode: str = "raw"
     """"raw", or "processed": after penalties, temperature and filters."""
 
+    # What vLLM has besides, in the order of SAMPLING: taken if it asks for what isobit does anyway.
+    detokenize: InitVar[bool] = True
+    skip_special_tokens: InitVar[bool] = True
+    spaces_between_special_tokens: InitVar[bool] = True
+    include_stop_str_in_output: InitVar[bool] = False
+    structured_outputs: InitVar[Any] = None
+    allowed_token_ids: InitVar[Sequence[int] | None] = None
+    bad_words: InitVar[Sequence[str] | None] = None
+    extra_args: InitVar[Mapping[str, Any] | None] = None
+
+    def __post_init__(self, *others: Any) -> None:
+        refuse("SamplingParams", dict(zip(SAMPLING, others, strict=True)), SAMPLING)
+
     def _native(self) -> _isobit.SamplingParams:
         if self.logprobs_mode not in ("raw", "processed"):
             raise ValueError(f'logprobs_mode must be "raw" or "processed", got {self.logprobs_mode!r}')
@@ -49,6 +65,8 @@ class SamplingParams:
                     setattr(native, field.name, value)
                 except TypeError:
                     raise TypeError(f"{field.name} can't be {value!r}") from None
+        if self.top_k == -1:
+            native.top_k = 0
         native.stop = [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
         native.stop_token_ids = list(self.stop_token_ids or ())
         bias = {int(token): float(value) for token, value in (self.logit_bias or {}).items()}

@@ -1,5 +1,6 @@
 """Completions, log-probabilities, scoring and receipts: the command's bits, as vLLM's classes."""
 
+import dataclasses
 import json
 import math
 import os
@@ -19,6 +20,7 @@ from isobit import (
     ModelNotFoundError,
     SamplingParams,
 )
+from isobit import vllm_names
 from isobit.progress import ProgressBar
 
 EVERYTHING = SamplingParams(
@@ -122,10 +124,99 @@ def test_prompts_come_in_the_forms_of_vllm(llm):
     assert {o.digest for o in llm.generate(forms, params)} == digests
     assert llm.generate([], params) == []
     assert llm.detokenize(ids) == "hello"
-    with pytest.raises(TypeError):
-        llm.generate([3.5], params)
+    assert {o.digest for o in llm.generate(np.array([ids, ids]), params)} == digests
+    for wrong in ([3.5], np.array([3.5]), [b"hello"], 7):
+        with pytest.raises(TypeError):
+            llm.generate(wrong, params)
     with pytest.raises(ValueError, match="unknown"):
         llm.generate({"unknown": 1}, params)
+
+
+TOOLS = [{"type": "function", "function": {"name": "find", "description": "é first", "a": 1}}]
+CONVERSATION = [
+    {"role": "user", "content": "hi"},
+    {"role": "assistant", "content": None, "tool_calls": [{"name": "find", "arguments": {}}]},
+    {"role": "tool", "content": "nothing", "tool_call_id": "1"},
+]
+
+
+def test_conversations_go_the_way_of_the_command(other_model, command):
+    """Whose template shows tools, tool calls and a variable."""
+    llm = LLM(other_model)
+    params = SamplingParams(max_tokens=8, temperature=0)
+    request = {"id": "0", "messages": CONVERSATION, "tools": TOOLS,
+               "chat_template_kwargs": {"tone": "dry"}, "max_tokens": 8, "temperature": 0}
+    expected = answers_of_command(command, other_model, [request])[0]
+    chat = {"tools": TOOLS, "chat_template_kwargs": {"tone": "dry"}}
+    output = llm.chat(CONVERSATION, params, **chat)[0]
+    assert without_schedule(output.to_dict()) == expected
+    text = llm.apply_chat_template(CONVERSATION, **chat)
+    assert llm.tokenize(text, add_special_tokens=False) == output.prompt_token_ids
+    assert text.startswith('tools [{"type": "function", "function": {"name": "find", '
+                           '"description": "é first", "a": 1}}]\ntone dry\n')
+    assert not llm.apply_chat_template(CONVERSATION, add_generation_prompt=False).endswith("start|>")
+
+    # As a prompt, in a stream, among others; and without tools it is another one.
+    prompt = {"messages": CONVERSATION, **chat}
+    assert llm.generate(prompt, params)[0].digest == output.digest
+    assert llm.stream(prompt, params).result().digest == output.digest
+    two = llm.chat([CONVERSATION, CONVERSATION[:1]], params, **chat)
+    assert two[0].digest == output.digest
+    plain = llm.stream(CONVERSATION, params).result()
+    assert plain.digest == llm.chat(CONVERSATION, params)[0].digest != output.digest
+
+
+def test_wrong_conversations_are_refused_by_name(llm):
+    for messages, message in [
+            ([{"role": "user", "content": "a", "colour": 1}], 'unknown field "colour"'),
+            ([{"role": "user"}], "content is missing"),
+            ([{"role": "user", "content": float("nan")}], "messages must be JSON"),
+            ([{"role": "user", "content": {1}}], "messages must be JSON")]:
+        with pytest.raises((ValueError, TypeError), match=message):
+            llm.chat(messages)
+    hello = [{"role": "user", "content": "hello"}]
+    with pytest.raises(ValueError, match="tools must be an array of objects"):
+        llm.chat(hello, tools=["find"])
+    with pytest.raises(ValueError, match="can't set 'messages'"):
+        llm.chat(hello, chat_template_kwargs={"messages": []})
+    with pytest.raises(ValueError, match=r"got \['prompt', 'tools'\]"):
+        llm.generate({"prompt": "hello", "tools": TOOLS})
+    with pytest.raises(TypeError, match="at least one dict"):
+        llm.chat([[]])
+
+
+def test_arguments_of_vllm_are_taken_or_refused_by_name(model):
+    llm = LLM(model, tensor_parallel_size=1, dtype="bfloat16", trust_remote_code=True,
+              enforce_eager=True, threads=1)
+    for argument, value in [("tensor_parallel_size", 2), ("dtype", "float16"),
+                            ("quantization", "awq"), ("tokenizer", "other"),
+                            ("speculative_config", {"k": 2})]:
+        with pytest.raises(ValueError, match=f"{argument} must be .* got {value!r}"):
+            LLM(model, **{argument: value})
+    with pytest.raises(TypeError, match="gpu_memory_utilization.*kv_cache_tokens"):
+        LLM(model, gpu_memory_utilization=0.9)
+    with pytest.raises(TypeError, match="LLM has no argument 'colour'"):
+        LLM(model, colour=1)
+    greedy = SamplingParams(temperature=0, top_k=-1, skip_special_tokens=True, bad_words=[])
+    same = SamplingParams(temperature=0)
+    assert dataclasses.replace(greedy, top_k=0) == same
+    hello = [{"role": "user", "content": "hello"}]
+    assert llm.generate("hello", greedy, lora_request=None)[0].digest == (
+        llm.generate("hello", same)[0].digest)
+    assert llm.chat(hello, same, False, add_generation_prompt=True)
+    for call in (lambda: llm.generate("hello", lora_request="a"),
+                 lambda: llm.chat(hello, chat_template="a"),
+                 lambda: llm.chat(hello, continue_final_message=True),
+                 lambda: SamplingParams(bad_words=["a"]),
+                 lambda: SamplingParams(structured_outputs={"json": {}}),
+                 lambda: SamplingParams(include_stop_str_in_output=True)):
+        with pytest.raises(ValueError, match="must be .*, got"):
+            call()
+    with pytest.raises(TypeError, match="best_of"):
+        SamplingParams(best_of=2)
+    initial = [name for name, field in SamplingParams.__dataclass_fields__.items()
+               if field._field_type is dataclasses._FIELD_INITVAR]
+    assert initial == list(vllm_names.SAMPLING)
 
 
 def test_a_receipt_is_replayed_by_both(model, llm, command, tmp_path):

@@ -169,3 +169,16 @@ def test_a_process_may_end_with_requests_under_way(model):
     ended = subprocess.run([sys.executable, "-c", script, model], timeout=60,
                            stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 0 and ended.stderr == ""
+
+
+def test_a_forked_process_is_told(model):
+    script = ("import os, sys\nfrom isobit import LLM, IsobitError\nllm = LLM(sys.argv[1])\n"
+              "stream = llm.stream('a')\n"
+              "if os.fork() == 0:\n"
+              "    for call in (lambda: llm.generate('a'), llm.info, stream.result):\n"
+              "        try:\n            call()\n            os._exit(2)\n"
+              "        except IsobitError as error:\n            assert 'another process' in str(error)\n"
+              "    del llm, stream\n    sys.exit(7)\n"
+              "assert os.waitstatus_to_exitcode(os.wait()[1]) == 7\n"
+              "llm.generate('a')\n")
+    subprocess.run([sys.executable, "-c", script, model], timeout=60, check=True)
