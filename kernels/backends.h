@@ -3,8 +3,12 @@
 
 // How backends are made. kernels/ops.h says what they are.
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/ops.h"
@@ -26,16 +30,42 @@ std::unique_ptr<Backend> CreateReferenceBackend();
 
 struct CudaOptions {
   int device = 0;  // as the CUDA runtime numbers them
+  // A file of what TuneCudaGemms measured, or empty: GEMM kernels are chosen by an estimate. No bit
+  // depends on it.
+  std::string gemm_plans;
 };
 
 // The CUDA backend, on a Hopper GPU. Unavailable if there is no GPU or no driver; InvalidArgument
 // if there is no such device; FailedPrecondition if it is of another kind, or if its arithmetic is
-// found not to be the contract's; Unimplemented in builds without CUDA.
+// found not to be the contract's, or if gemm_plans were measured on another GPU, driver or version;
+// NotFound or DataLoss name a file of plans that can't be read; Unimplemented in builds without
+// CUDA.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
 
 // Bytes a second that the GPU's memory gives to a kernel that does nothing but read, measured now.
 // Unimplemented in builds without CUDA.
 absl::StatusOr<double> MeasureCudaReadBandwidth(const CudaOptions& options);
+
+// A GEMM that a model needs, whatever the batch.
+struct GemmShape {
+  int64_t rows = 0;  // of the weight; with a gate, of both halves
+  int64_t cols = 0;
+  Gemm::Epilogue epilogue = Gemm::Epilogue::kBf16;
+};
+
+struct CudaGemmPlans {
+  std::string text;  // for a file
+  // Kernels whose bits were not the contract's, and the first difference of each. They are not
+  // used; that there are any is a fault of the kernel or of the device.
+  std::vector<std::string> rejected;
+};
+
+// Compares every GEMM kernel bit for bit with a plain one and times those that agree, for 1 to
+// max_rows rows of activations, on a GPU that should have nothing else to do. `say` gets a line for
+// every choice. Takes some seconds a shape; errors as of CreateCudaBackend, and ResourceExhausted.
+absl::StatusOr<CudaGemmPlans> TuneCudaGemms(const CudaOptions& options,
+                                            std::span<const GemmShape> shapes, int64_t max_rows,
+                                            const std::function<void(const std::string&)>& say);
 
 }  // namespace isobit
 

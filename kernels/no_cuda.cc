@@ -14,4 +14,9 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions&) {
 
 absl::StatusOr<double> MeasureCudaReadBandwidth(const CudaOptions&) { return NoCuda(); }
 
+absl::StatusOr<CudaGemmPlans> TuneCudaGemms(const CudaOptions&, std::span<const GemmShape>, int64_t,
+                                            const std::function<void(const std::string&)>&) {
+  return NoCuda();
+}
+
 }  // namespace isobit

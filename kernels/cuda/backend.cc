@@ -1,5 +1,10 @@
 #include "kernels/cuda/backend.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +13,8 @@
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/embed.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_plan_file.h"
+#include "kernels/cuda/gemm_tuner.h"
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/moment.h"
 #include "kernels/cuda/norm.h"
@@ -69,6 +76,26 @@ absl::Status CheckMultiple(const char* name, int64_t value, int64_t unit) {
                                                  " that is a multiple of ", unit, ", got ", value));
 }
 
+// What was measured on this device with these versions.
+absl::StatusOr<std::vector<GemmChoice>> ReadGemmPlans(const CudaOptions& options) {
+  const std::string& path = options.gemm_plans;
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  absl::StatusOr<GemmPlanFile> file = ParseGemmPlanFile(text);
+  if (!file.ok()) {
+    return absl::Status(file.status().code(), absl::StrCat(path, ": ", file.status().message()));
+  }
+  const absl::StatusOr<GemmPlanKey> here = ReadGemmPlanKey(options.device);
+  if (!here.ok()) return here.status();
+  if (file->key != *here) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " was measured on another system, measure again: it is for ",
+                     ToString(file->key), ", this is ", ToString(*here)));
+  }
+  return std::move(file->choices);
+}
+
 std::string SupportedHeadDims() {
   std::string list;
   for (int head_dim : kHeadDims) absl::StrAppend(&list, list.empty() ? "" : ", ", head_dim);
@@ -94,6 +121,12 @@ absl::StatusOr<std::unique_ptr<Backend>> CudaBackend::Create(const CudaOptions& 
   auto attention = AttentionRunner::Create(backend->multiprocessors_);
   if (!attention.ok()) return attention.status();
   backend->attention_ = *std::move(attention);
+  backend->planner_ = std::make_unique<GemmPlanner>(backend->multiprocessors_);
+  if (!options.gemm_plans.empty()) {
+    auto choices = ReadGemmPlans(options);
+    if (!choices.ok()) return choices.status();
+    backend->planner_->Use(*std::move(choices));
+  }
   return backend;
 }
 
@@ -216,7 +249,7 @@ void CudaBackend::Run(const Gemm& op) {
   if (!Ready() || op.rows == 0) return;
   const NvtxRange range("gemm");
   const PackedMatrix& matrix = static_cast<const PackedWeight&>(*op.weight).matrix();
-  const GemmPlan plan = PlanGemm(matrix.layout, op.rows, multiprocessors_);
+  const GemmPlan& plan = planner_->Plan(matrix.layout, op.epilogue, op.rows);
   gemm_count_ += static_cast<uint64_t>(plan.token_tiles) * static_cast<uint64_t>(plan.row_tiles);
   Keep(LaunchGemm(op, matrix, plan, GemmLaunch{}, stream_), "launching a GEMM");
 }
@@ -316,6 +349,22 @@ absl::Status CudaBackend::Synchronize() {
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options) {
   return cuda::CudaBackend::Create(options);
+}
+
+absl::StatusOr<CudaGemmPlans> TuneCudaGemms(const CudaOptions& options,
+                                            std::span<const GemmShape> shapes, int64_t max_rows,
+                                            const std::function<void(const std::string&)>& say) {
+  cudaDeviceProp properties = {};
+  if (absl::Status s = cuda::CheckDevice(options.device, &properties); !s.ok()) return s;
+  auto key = cuda::ReadGemmPlanKey(options.device);
+  if (!key.ok()) return key.status();
+  cuda::GemmTunerOptions tuner;
+  tuner.max_rows = max_rows;
+  tuner.max_fp32_rows = std::min(max_rows, tuner.max_fp32_rows);
+  auto tuning = cuda::TuneGemms(shapes, tuner, say);
+  if (!tuning.ok()) return tuning.status();
+  return CudaGemmPlans{cuda::ToJson({*std::move(key), std::move(tuning->choices)}),
+                       std::move(tuning->rejected)};
 }
 
 }  // namespace isobit

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/backends.h"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/gemm_planner.h"
 #include "kernels/cuda/transfers.h"
 #include "kernels/ops.h"
 
@@ -72,6 +73,7 @@ class CudaBackend final : public Backend {
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<Transfers> transfers_;
   std::unique_ptr<AttentionRunner> attention_;
+  std::unique_ptr<GemmPlanner> planner_;
   uint64_t gemm_count_ = 0;
   bool is_recording_ = false;
   bool recording_failed_ = false;  // an operation could not be recorded

@@ -16,7 +16,23 @@ int64_t IndexCount(const ForwardLimits& limits) {
   return 3 * limits.max_rows + limits.max_sequences + 1 + limits.max_sequences * limits.max_pages;
 }
 
+Gemm::Epilogue GateOf(const ModelConfig& config) {
+  return config.activation == Activation::kSilu ? Gemm::Epilogue::kSiluGate
+                                                : Gemm::Epilogue::kGeluGate;
+}
+
 }  // namespace
+
+std::vector<GemmShape> GemmShapesOf(const ModelConfig& config) {
+  using enum Gemm::Epilogue;
+  const int64_t heads_width = int64_t{config.heads} * config.head_dim;
+  const int64_t kv_width = int64_t{config.kv_heads} * config.head_dim;
+  return {{heads_width + 2 * kv_width, config.width, kBf16},
+          {config.width, heads_width, kBf16},
+          {2 * config.ffn_width, config.width, GateOf(config)},
+          {config.width, config.ffn_width, kBf16},
+          {config.vocab, config.width, kFp32}};
+}
 
 Forward::Forward(const Model& model, KvCache& cache, const ForwardLimits& limits)
     : model_(model),
@@ -147,8 +163,7 @@ void Forward::Layer(int index) {
   backend_.Run(Gemm{.rows = batch_.rows,
                     .weight = layer.gate_up.get(),
                     .x = x,
-                    .epilogue = config_.activation == Activation::kSilu ? Gemm::Epilogue::kSiluGate
-                                                                        : Gemm::Epilogue::kGeluGate,
+                    .epilogue = GateOf(config_),
                     .out_bf16 = activation_->As<Bf16>()});
   AddBranch(*layer.down, nullptr, activation_->As<Bf16>(), layer.ffn_post_norm.get());
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/backends.h"
 #include "kernels/ops.h"
 #include "runtime/model/model.h"
 #include "runtime/model/step_recorder.h"
@@ -38,6 +39,9 @@ struct ForwardLimits {
   int64_t max_logit_rows = 0;  // of one call of Logits
   bool record = false;         // replay steps in which every sequence has one row
 };
+
+// The GEMMs of a model's forward pass, each kind once: what can be tuned before it is loaded.
+std::vector<GemmShape> GemmShapesOf(const ModelConfig& config);
 
 class Forward {
  public:

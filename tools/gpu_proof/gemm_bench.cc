@@ -24,9 +24,16 @@
 #include "kernels/cuda/packed_weight.h"
 #include "kernels/cuda/qualify_cublaslt.h"
 #include "kernels/cuda/qualify_inputs.h"
+#include "kernels/cuda/timed_graph.h"
 
 namespace isobit::cuda {
 namespace {
+
+void Check(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  std::exit(1);
+}
 
 void Check(cudaError_t error) {
   if (error == cudaSuccess) return;
@@ -90,59 +97,18 @@ class Weights {
   std::vector<std::unique_ptr<DeviceMemory>> rows_, packed_;
 };
 
-// One thing to time: `calls` launches in a graph.
-class Candidate {
- public:
-  Candidate(std::string name, int calls, const std::function<void(int, cudaStream_t)>& launch,
-            cudaStream_t stream)
-      : name_(std::move(name)), calls_(calls) {
-    cudaGraph_t graph;
-    Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < calls; ++i) launch(i, stream);
-    Check(cudaStreamEndCapture(stream, &graph));
-    Check(cudaGraphInstantiate(&exec_, graph, 0));
-    Check(cudaGraphDestroy(graph));
-  }
-  ~Candidate() { cudaGraphExecDestroy(exec_); }
-  Candidate(const Candidate&) = delete;
-  Candidate& operator=(const Candidate&) = delete;
+using Candidates = std::vector<std::unique_ptr<TimedGraph>>;
 
-  void Run(cudaEvent_t begin, cudaEvent_t end, cudaStream_t stream) {
-    Check(cudaEventRecord(begin, stream));
-    Check(cudaGraphLaunch(exec_, stream));
-    Check(cudaEventRecord(end, stream));
-    Check(cudaEventSynchronize(end));
-    float ms = 0;
-    Check(cudaEventElapsedTime(&ms, begin, end));
-    microseconds_.push_back(1000.0 * ms / calls_);
-  }
-  const std::string& name() const { return name_; }
-  double Median() const {
-    std::vector<double> sorted = microseconds_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
-
- private:
-  std::string name_;
-  int calls_;
-  cudaGraphExec_t exec_ = nullptr;
-  std::vector<double> microseconds_;
-};
-
-using Candidates = std::vector<std::unique_ptr<Candidate>>;
-
-void RunInTurns(Candidates& candidates, int rounds, cudaStream_t stream) {
-  cudaEvent_t begin, end;
-  Check(cudaEventCreate(&begin));
-  Check(cudaEventCreate(&end));
-  for (int round = 0; round < rounds; ++round) {
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      candidates[(i + static_cast<size_t>(round)) % candidates.size()]->Run(begin, end, stream);
-    }
-  }
-  Check(cudaEventDestroy(begin));
-  Check(cudaEventDestroy(end));
+std::unique_ptr<TimedGraph> Capture(const std::string& name, int calls,
+                                    const std::function<void(int, cudaStream_t)>& launch,
+                                    cudaStream_t stream) {
+  const auto checked = [&launch](int i, cudaStream_t to) {
+    launch(i, to);  // checks for itself
+    return cudaSuccess;
+  };
+  auto graph = TimedGraph::Capture(name, calls, checked, stream);
+  Check(graph.status());
+  return *std::move(graph);
 }
 
 struct Options {
@@ -219,7 +185,7 @@ class Bench {
   void AddOurs(const std::string& name, const Shape& shape, const Weights& weights,
                Gemm::Epilogue epilogue, const GemmPlan& plan, bool early, int64_t rows,
                const DeviceMemory& x, const DeviceMemory& y, Candidates* candidates) {
-    candidates->push_back(std::make_unique<Candidate>(
+    candidates->push_back(Capture(
         name, Calls(shape, rows),
         [&, plan, early, epilogue](int i, cudaStream_t stream) {
           Launch(Op(rows, epilogue, x, y), weights.Packed(i), plan, early, stream);
@@ -239,7 +205,7 @@ class Bench {
     int number = 0;
     if (rival != nullptr) {
       for (const CublasLtAlgorithm& a : rival->Heuristic(rivals)) {
-        all.push_back(std::make_unique<Candidate>(
+        all.push_back(Capture(
             "cublaslt " + std::to_string(number++), Calls(shape, rows),
             [&, a](int i, cudaStream_t stream) {
               rival->Launch(a, x.As<Bf16>(), weights.Rows(i), y.As<Bf16>(), workspace_.data,
@@ -267,7 +233,7 @@ class Bench {
         AddOurs("silu: " + ToString(*g), shape, *gated, kSiluGate, *g, true, rows, x, y, &all);
       }
     }
-    RunInTurns(all, options_.rounds, stream_);
+    Check(TimeInTurns(all, options_.rounds, stream_));
     Report(shape, rows, plan, number, all);
   }
 
@@ -275,7 +241,7 @@ class Bench {
               const Candidates& all) {
     const auto time = [&](const std::string& name) {
       for (const auto& c : all) {
-        if (c->name() == name) return c->Median();
+        if (c->name() == name) return c->MedianMicroseconds();
       }
       return 0.0;
     };
@@ -293,14 +259,15 @@ class Bench {
         2e-6 * static_cast<double>(shape.n * shape.k) * static_cast<double>(rows) / ours,
         ToString(plan).c_str());
     if (options_.all_kernels) {
-      std::vector<const Candidate*> sorted;
+      std::vector<const TimedGraph*> sorted;
       for (const auto& c : all) {
         if (c->name().find("rows") != std::string::npos) sorted.push_back(c.get());
       }
-      std::sort(sorted.begin(), sorted.end(),
-                [](const Candidate* a, const Candidate* b) { return a->Median() < b->Median(); });
-      for (const Candidate* c : sorted) {
-        std::printf("    %8.2f  %s\n", c->Median(), c->name().c_str());
+      std::sort(sorted.begin(), sorted.end(), [](const TimedGraph* a, const TimedGraph* b) {
+        return a->MedianMicroseconds() < b->MedianMicroseconds();
+      });
+      for (const TimedGraph* c : sorted) {
+        std::printf("    %8.2f  %s\n", c->MedianMicroseconds(), c->name().c_str());
       }
     }
     std::fflush(stdout);
@@ -324,7 +291,7 @@ class Bench {
     Check(cudaDeviceSynchronize());
     const int calls = 8 * kLayerShapes;
     Candidates all;
-    all.push_back(std::make_unique<Candidate>(
+    all.push_back(Capture(
         "cublaslt", calls,
         [&](int i, cudaStream_t stream) {
           const auto s = static_cast<size_t>(i % kLayerShapes);
@@ -343,14 +310,14 @@ class Bench {
                stream);
       };
     };
-    all.push_back(std::make_unique<Candidate>("early", calls, ours(true, false), stream_));
-    all.push_back(std::make_unique<Candidate>("late", calls, ours(false, false), stream_));
-    all.push_back(std::make_unique<Candidate>("fused", calls, ours(true, true), stream_));
-    RunInTurns(all, options_.rounds, stream_);
-    const double rival = all[0]->Median() * kLayerShapes;
+    all.push_back(Capture("early", calls, ours(true, false), stream_));
+    all.push_back(Capture("late", calls, ours(false, false), stream_));
+    all.push_back(Capture("fused", calls, ours(true, true), stream_));
+    Check(TimeInTurns(all, options_.rounds, stream_));
+    const double rival = all[0]->MedianMicroseconds() * kLayerShapes;
     std::printf("layer    M=%-5lld cublaslt %8.2f", static_cast<long long>(rows), rival);
     for (size_t i = 1; i < all.size(); ++i) {
-      const double t = all[i]->Median() * kLayerShapes;
+      const double t = all[i]->MedianMicroseconds() * kLayerShapes;
       std::printf("  %s %8.2f %5.3fx", all[i]->name().c_str(), t, rival / t);
     }
     std::printf("\n");

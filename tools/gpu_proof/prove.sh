@@ -144,6 +144,8 @@ for step in $steps; do
   case $step in
     kernels)
       run_test cuda_gemm_plan_test
+      run_test cuda_gemm_plan_file_test
+      run_test cuda_gemm_tuner_test
       run_test cuda_gemm_test
       if [ -x "$bin/cuda_gemm_cublaslt_test" ]; then
         with_cublaslt run_test cuda_gemm_cublaslt_test

@@ -33,6 +33,7 @@ Command AddTokenize(CLI::App& app);
 Command AddInspect(CLI::App& app);
 Command AddBench(CLI::App& app);
 Command AddRoofline(CLI::App& app);
+Command AddTune(CLI::App& app);
 
 }  // namespace isobit
 

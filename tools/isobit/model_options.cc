@@ -93,6 +93,11 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({"auto", "avx512", "avx2", "sse4", "neon", "scalar"}))
       ->capture_default_str()
       ->group("Model and device");
+  command
+      .add_option("--gemm-plans", options.cuda.gemm_plans,
+                  "GEMM kernels as `isobit tune` measured them, on a GPU; no bit depends on it")
+      ->check(CLI::ExistingFile)
+      ->group("Model and device");
   AddEngineOptions(command, options);
   command.add_option("--log-level", options.log_level, "error, warn, info or debug")
       ->check(CLI::IsMember({"error", "warn", "info", "debug"}))
@@ -103,11 +108,16 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options) {
+  const bool needs_gpu = !options.cuda.gemm_plans.empty();
+  if (needs_gpu && options.device != "cuda" && options.device != "auto") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--gemm-plans is for a GPU, not for --device ", options.device));
+  }
   if (options.device == "reference") return CreateReferenceBackend();
   if (options.device == "cpu") return CreateCpuBackend(options.cpu);
-  absl::StatusOr<std::unique_ptr<Backend>> cuda = CreateCudaBackend({});
+  absl::StatusOr<std::unique_ptr<Backend>> cuda = CreateCudaBackend(options.cuda);
   if (cuda.ok()) return cuda;
-  if (options.device == "cuda") return NoCuda(cuda.status());
+  if (options.device == "cuda" || needs_gpu) return NoCuda(cuda.status());
   // A build without CUDA is made for the CPU; in one with CUDA, somebody may wonder.
   if (!absl::IsUnimplemented(cuda.status())) {
     static std::once_flag said;

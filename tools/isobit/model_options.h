@@ -18,6 +18,7 @@ struct ModelOptions {
   std::string model;
   std::string device = "auto";
   CpuOptions cpu;
+  CudaOptions cuda;
   bool no_prefix_cache = false;
   EngineOptions engine = {.audit_share = kDefaultAuditShare};
   std::string log_level = "warn";

@@ -315,6 +315,22 @@ TEST_F(TinyCommand, WithoutAGpu) {
   EXPECT_EQ(DigestIn(chosen.err), DigestIn(run_on("cpu").err));
 }
 
+TEST_F(TinyCommand, TuningNeedsAGpu) {
+  const std::string plans = folder_.Path("plans.json");
+  const ProcessResult tune = RunProcess(folder_, {"/usr/bin/env", "CUDA_VISIBLE_DEVICES=-1",
+                                                  IsobitPath(), "tune", "-m", model_, "-o", plans});
+  EXPECT_EQ(tune.exit_code, 3) << tune.err;
+  EXPECT_THAT(tune.err,
+              AnyOf(HasSubstr("no CUDA device can be used"), HasSubstr("built without CUDA")));
+  EXPECT_FALSE(std::filesystem::exists(plans));  // nothing half done is left
+
+  std::ofstream(plans) << "{}";
+  const ProcessResult cpu =
+      Run("run", {"-p", "x", "-n", "1", "--device", "cpu", "--gemm-plans", plans});
+  EXPECT_EQ(cpu.exit_code, 2);
+  EXPECT_THAT(cpu.err, HasSubstr("--gemm-plans is for a GPU, not for --device cpu"));
+}
+
 // ---- receipts and replay
 
 TEST_F(TinyCommand, ReplayGivesTheSameBits) {
