@@ -305,14 +305,6 @@ struct SampleTokens {
 
 // ---- The backend
 
-// Operations beyond the plain ones. A backend that lacks one says so by its name in CheckModel.
-struct OptionalOperations {
-  bool wide_norm = false;  // RmsNorm: wide_weight, residual, groups, stride
-  bool gelu_gate = false;  // Gemm::Epilogue::kGeluGate
-  bool scales = false;     // Embed::scale, Gemm::scale
-  bool soft_caps = false;  // Gemm::soft_cap, Attention::soft_cap
-};
-
 // What a model asks of a backend, to be refused before anything is loaded.
 struct ModelShape {
   int64_t width = 0;
@@ -322,7 +314,6 @@ struct ModelShape {
   int kv_heads = 0;
   int head_dim = 0;
   int page_tokens = 0;
-  OptionalOperations optional = {};
 };
 
 struct DeviceInfo {

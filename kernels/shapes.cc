@@ -98,21 +98,4 @@ absl::Status CheckModelShape(const ModelShape& shape) {
   return CheckPageTokens(shape.page_tokens);
 }
 
-absl::Status RefuseOptionalOperations(const OptionalOperations& asked, const char* backend) {
-  const struct {
-    bool asked;
-    const char* name;
-  } operations[] = {{asked.wide_norm, "norms with fp32 weights"},
-                    {asked.gelu_gate, "a GELU gate"},
-                    {asked.scales, "scaled embeddings or outputs"},
-                    {asked.soft_caps, "soft caps of scores or logits"}};
-  for (const auto& operation : operations) {
-    if (operation.asked) {
-      return absl::UnimplementedError(
-          absl::StrCat("the ", backend, " backend does not support ", operation.name));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace isobit

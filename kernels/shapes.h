@@ -33,9 +33,6 @@ absl::StatusOr<int64_t> CheckKvCacheShape(const KvCacheShape& shape);
 // to 2^24, vocab below 2^24, head_dim to 512).
 absl::Status CheckModelShape(const ModelShape& shape);
 
-// OK if nothing optional is asked for; else Unimplemented, naming what `backend` lacks.
-absl::Status RefuseOptionalOperations(const OptionalOperations& asked, const char* backend);
-
 }  // namespace isobit
 
 #endif  // ISOBIT_KERNELS_SHAPES_H_

@@ -68,7 +68,7 @@ const std::vector<Rule>& CodeRules() {
       {"fast math",
        "Approximate",
        R"(\bApproximate\w+\()",
-       {{"kernels/cuda/silu_gate.cuh", "sm90::Approximate",
+       {{"kernels/cuda/gate.cuh", "sm90::Approximate",
          "near a border the exact function runs"},
         {"kernels/cuda/sm90/convert.h", "__device__", "defined here"}}},
       {"order of addresses", "*", R"(std::(map|set)<\s*(const\s+)?[\w:]+\s*\*)", {}},

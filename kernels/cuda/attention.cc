@@ -67,7 +67,10 @@ PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
   const bool is_decode = op.batch->rows == op.batch->sequences;
   request.split_tile_rows =
       is_decode ? std::min(request.group.value(), kSplitTileRows) : kSplitTileRows;
-  if (HasPrefillKernel(op.head_dim) && !is_decode) request.prefill_packed_rows = kPrefillPackedRows;
+  // With a soft cap, prefill too is the split kernel's.
+  if (HasPrefillKernel(op.head_dim) && !is_decode && !(op.soft_cap > 0)) {
+    request.prefill_packed_rows = kPrefillPackedRows;
+  }
   const Limits limits = LimitsOf(request, op.kv_heads);
   request.whole_tiles =
       PartialFloats(request, limits, op.kv_heads, op.head_dim) * int64_t{sizeof(float)} >
@@ -175,7 +178,7 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
       .group = request.group,
       .page_tokens = Divisor(cache.shape().page_tokens),
       .window = op.window,
-      .scale = MakeAttentionScale(op.softmax_scale),
+      .scale = MakeAttentionScale(op.softmax_scale, op.soft_cap),
       .read_once =
           request.prefill_packed_rows == 0 && request.group.value() <= request.split_tile_rows,
       .copy_tokens = CopyTokens(cache.shape().page_tokens),
@@ -197,7 +200,8 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
   }
   const int64_t works = limits.split_units * op.kv_heads + limits.redo_units;
   const auto ctas = static_cast<int>(std::min<int64_t>(works, multiprocessors_));
-  return FromCuda(LaunchAttentionSplit(params, ctas, stream), "launching attention");
+  const auto launch = op.soft_cap > 0 ? LaunchAttentionCapped : LaunchAttentionSplit;
+  return FromCuda(launch(params, ctas, stream), "launching attention");
 }
 
 BackendCounters AttentionRunner::Counters(cudaStream_t stream) const {

@@ -13,6 +13,9 @@ namespace isobit::cuda {
 // Launches the split kernel on `ctas` CTAs. Works for every head size in kHeadDims.
 cudaError_t LaunchAttentionSplit(const AttentionParams& params, int ctas, cudaStream_t stream);
 
+// The same for params.scale with a soft cap.
+cudaError_t LaunchAttentionCapped(const AttentionParams& params, int ctas, cudaStream_t stream);
+
 // Whether there is a prefill kernel for this head size, and the floats of scratch that each of its
 // CTAs needs at AttentionParams::prefill_merged.
 constexpr bool HasPrefillKernel(int head_dim) {

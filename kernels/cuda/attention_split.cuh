@@ -235,6 +235,10 @@ class SplitConsumer {
         sm90::MmaBf16(s[1], q, second);
       }
     }
+    if constexpr (Config::kCapsScores) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = CapScore(s[i / 4][i % 4], p_.scale);
+    }
   }
 
   // Addresses of the chunks 2i + odd of a row of a tile. Chunks are permuted by an exclusive or

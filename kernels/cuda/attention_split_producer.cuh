@@ -15,6 +15,7 @@ namespace isobit::cuda {
 template <int kHeadDimValue>
 struct SplitConfig {
   static constexpr int kHeadDim = kHeadDimValue;
+  static constexpr bool kCapsScores = false;
   static constexpr int kWarps = 8;  // that compute
   static constexpr int kConsumers = 32 * kWarps;
   static constexpr int kKeysWarp = kWarps;

@@ -24,6 +24,8 @@
 #include "kernels/cuda/rope.h"
 #include "kernels/cuda/sample.h"
 #include "kernels/cuda/score.h"
+#include "kernels/cuda/soft_cap.h"
+#include "kernels/cuda/wide_norm.h"
 #include "kernels/host.h"
 #include "kernels/shapes.h"
 
@@ -176,7 +178,6 @@ BackendCounters CudaBackend::Counters() const {
 
 absl::Status CudaBackend::CheckModel(const ModelShape& shape) const {
   if (absl::Status s = CheckModelShape(shape); !s.ok()) return s;
-  if (absl::Status s = RefuseOptionalOperations(shape.optional, "CUDA"); !s.ok()) return s;
   if (absl::Status s = CheckMultiple("width", shape.width, kGemmColsMultiple); !s.ok()) return s;
   if (absl::Status s = CheckMultiple("ffn_width", shape.ffn_width, kGemmColsMultiple); !s.ok()) {
     return s;
@@ -242,7 +243,8 @@ void CudaBackend::Run(const Embed& op) {
 void CudaBackend::Run(const RmsNorm& op) {
   if (!Ready()) return;
   const NvtxRange range("norm");
-  Keep(LaunchRmsNorm(op, stream_), "launching a norm");
+  Keep(IsWideNorm(op) ? LaunchWideNorm(op, stream_) : LaunchRmsNorm(op, stream_),
+       "launching a norm");
 }
 
 void CudaBackend::Run(const Gemm& op) {
@@ -252,6 +254,10 @@ void CudaBackend::Run(const Gemm& op) {
   const GemmPlan& plan = planner_->Plan(matrix.layout, op.epilogue, op.rows);
   gemm_count_ += static_cast<uint64_t>(plan.token_tiles) * static_cast<uint64_t>(plan.row_tiles);
   Keep(LaunchGemm(op, matrix, plan, GemmLaunch{}, stream_), "launching a GEMM");
+  if (op.soft_cap > 0) {
+    Keep(LaunchSoftCap(op.out_fp32, op.rows * matrix.layout.rows, op.soft_cap, stream_),
+         "launching a soft cap");
+  }
 }
 
 void CudaBackend::Run(const RopeKvWrite& op) {

@@ -4,6 +4,7 @@
 
 #include <cassert>
 
+#include "kernels/cuda/bf16_chunk.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/sm90/barrier.h"
 
@@ -11,7 +12,17 @@ namespace isobit::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kChunkCols = 8;  // 16 bytes
+constexpr int kChunkCols = Bf16Chunk::kElements;
+
+__device__ Bf16Chunk Scaled(const Bf16Chunk& x, float scale) {
+  Bf16Chunk y;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    y.pair[i] = sm90::RoundToBf16Pair(ieee::Mul(x.Element(2 * i), scale),
+                                      ieee::Mul(x.Element(2 * i + 1), scale));
+  }
+  return y;
+}
 
 // One CTA a row; a thread gathers chunks of it from the packed panels.
 __global__ void EmbedKernel(const __grid_constant__ Embed op, const uint8_t* packed,
@@ -20,10 +31,13 @@ __global__ void EmbedKernel(const __grid_constant__ Embed op, const uint8_t* pac
   sm90::WaitForPriorKernels();
   const int64_t row = blockIdx.x;
   const int64_t token = op.token_ids[row];
-  auto* out = reinterpret_cast<uint4*>(op.out + row * layout.cols);
+  Bf16* out = op.out + row * layout.cols;
   const auto chunks = static_cast<int>(layout.cols / kChunkCols);
   for (int chunk = static_cast<int>(threadIdx.x); chunk < chunks; chunk += kThreads) {
-    out[chunk] = *reinterpret_cast<const uint4*>(packed + layout.ChunkOffset(token, chunk));
+    Bf16Chunk x =
+        LoadChunk(reinterpret_cast<const Bf16*>(packed + layout.ChunkOffset(token, chunk)));
+    if (op.scale != 1.0f) x = Scaled(x, op.scale);
+    StoreChunk(x, out + chunk * kChunkCols);
   }
 }
 

@@ -86,11 +86,12 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
   p.stages = plan.stages;
   p.epilogue = op.epilogue;
   p.rows = op.rows;
-  p.outputs = op.epilogue == Gemm::Epilogue::kSiluGate ? layout.rows / 2 : layout.rows;
+  p.outputs = layout.gate_up ? layout.rows / 2 : layout.rows;
   p.vectors = AllowsVectors(op, p.outputs);
   // With one tile a unit, or few tokens, waiting for the copy engine costs more than it saves.
   p.async_stores = p.vectors && plan.kernel.warpgroups > 1 && p.tiles > plan.units;
   p.bias = op.bias;
+  p.scale = op.scale;
   p.residual = op.residual;
   p.out_bf16 = op.out_bf16;
   p.out_fp32 = op.out_fp32;
@@ -102,7 +103,8 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
 cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
                        const GemmLaunch& launch, cudaStream_t stream) {
   assert(weight.layout.cols % kGemmColsMultiple == 0);
-  assert(weight.layout.gate_up == (op.epilogue == Gemm::Epilogue::kSiluGate));
+  assert(weight.layout.gate_up == (op.epilogue == Gemm::Epilogue::kSiluGate ||
+                                   op.epilogue == Gemm::Epilogue::kGeluGate));
   const void* kernel = FindKernel(plan.kernel);
   if (kernel == nullptr) return cudaErrorInvalidValue;
   GemmParams p = MakeParams(op, weight, plan, launch);

@@ -1,7 +1,7 @@
 #ifndef ISOBIT_KERNELS_CUDA_GEMM_EPILOGUE_CUH_
 #define ISOBIT_KERNELS_CUDA_GEMM_EPILOGUE_CUH_
 
-// From accumulators to memory: bias, residual, SiLU gate, rounding (contract 2 and 5).
+// From accumulators to memory: bias, scale, residual, gates, rounding (contract 2 and 5).
 //
 // Every warp stores the 16 tokens whose products it holds, without meeting other warps. Results in
 // bf16 go through the warp's own piece of shared memory, one row a token, so that memory sees whole
@@ -15,9 +15,9 @@
 // A thread owns two tokens, g and g + 8 of its warp's 16 (g = lane / 4), and of each four
 // neighbouring outputs a group of panels (packed_layout.h): a quad.
 
+#include "kernels/cuda/gate.cuh"
 #include "kernels/cuda/gemm_params.h"
 #include "kernels/cuda/gemm_plan.h"
-#include "kernels/cuda/silu_gate.cuh"
 #include "kernels/cuda/sm90/async_proxy.h"
 #include "kernels/cuda/sm90/convert.h"
 #include "kernels/cuda/sm90/copy.h"
@@ -70,10 +70,13 @@ class Epilogue {
         return;
       case Gemm::Epilogue::kSiluGate:
         WaitForStaging();
-        StageSiluGate(tile, d);
+        StageGate<SiluGateFunction>(tile, d);
         Drain(tile, 0, kTileRows / 2);
         return;
-      case Gemm::Epilogue::kGeluGate:  // CheckModel refuses it.
+      case Gemm::Epilogue::kGeluGate:
+        WaitForStaging();
+        StageGate<GeluGateFunction>(tile, d);
+        Drain(tile, 0, kTileRows / 2);
         return;
     }
   }
@@ -204,13 +207,17 @@ class Epilogue {
     return {d[i], d[i + 1], d[i + 4], d[i + 5]};
   }
 
-  __device__ void AddBias(const OutputTile& tile, int output, Quad& quad) const {
-    if (p_.bias == nullptr) return;
-    const float* bias = p_.bias + tile.first_output + output;
+  __device__ void AddBiasAndScale(const OutputTile& tile, int output, Quad& quad) const {
+    if (p_.bias != nullptr) {
+      const float* bias = p_.bias + tile.first_output + output;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (output + i < tile.outputs) quad.v[i] = ieee::Add(quad.v[i], __ldg(bias + i));
+      for (int i = 0; i < 4; ++i) {
+        if (output + i < tile.outputs) quad.v[i] = ieee::Add(quad.v[i], __ldg(bias + i));
+      }
     }
+    // Times 1 changes nothing.
+#pragma unroll
+    for (int i = 0; i < 4; ++i) quad.v[i] = ieee::Mul(quad.v[i], p_.scale);
   }
 
   template <int kFirstGroup>
@@ -219,7 +226,7 @@ class Epilogue {
         kGroups - kFirstGroup < kPartGroups ? kGroups - kFirstGroup : kPartGroups;
     ForEachQuad<kFirstGroup, kCount>(tile, [&](int group, int half, int row, int output) {
       Quad quad = PlainQuad(d, group, half);
-      AddBias(tile, output, quad);
+      AddBiasAndScale(tile, output, quad);
       auto* staged = reinterpret_cast<uint2*>(staging_ + row * kPitch +
                                               2 * (output - kFirstGroup * kGroupOutputs));
       if (p_.residual != nullptr) {
@@ -235,20 +242,21 @@ class Epilogue {
   }
 
   // Gate and up of one output are neighbours in the accumulators.
-  __device__ void StageSiluGate(const OutputTile& tile, const Accumulators& d) {
+  template <typename Gate>
+  __device__ void StageGate(const OutputTile& tile, const Accumulators& d) {
     ForEachQuad<0, kGroups / 2>(tile, [&](int group, int half, int row, int output) {
       const int i = 16 * group + 2 * half;
       const uint4 pairs = {
           sm90::RoundToBf16Pair(d[i], d[i + 1]), sm90::RoundToBf16Pair(d[i + 4], d[i + 5]),
           sm90::RoundToBf16Pair(d[i + 8], d[i + 9]), sm90::RoundToBf16Pair(d[i + 12], d[i + 13])};
-      *reinterpret_cast<uint2*>(staging_ + row * kPitch + 2 * output) = SiluGateQuad(pairs);
+      *reinterpret_cast<uint2*>(staging_ + row * kPitch + 2 * output) = GateQuad<Gate>(pairs);
     });
   }
 
   __device__ void StoreFp32(const OutputTile& tile, const Accumulators& d) {
     ForEachQuad<0, kGroups>(tile, [&](int group, int half, int row, int output) {
       Quad quad = PlainQuad(d, group, half);
-      AddBias(tile, output, quad);
+      AddBiasAndScale(tile, output, quad);
       float* to = p_.out_fp32 + (tile.first_token + row) * p_.outputs + tile.first_output + output;
       if (p_.vectors) {
         *reinterpret_cast<float4*>(to) = float4{quad.v[0], quad.v[1], quad.v[2], quad.v[3]};

@@ -31,10 +31,11 @@ struct GemmParams {
 
   Gemm::Epilogue epilogue;
   int64_t rows;       // of x and out
-  int64_t outputs;    // of a row of out: n, or n / 2 after SiluGate
+  int64_t outputs;    // of a row of out: n, or n / 2 after a gate
   bool vectors;       // rows of out and residual are aligned for 8 elements at a time
   bool async_stores;  // by the copy engine; only with vectors
   const float* bias;
+  float scale;
   const Bf16* residual;
   Bf16* out_bf16;
   float* out_fp32;

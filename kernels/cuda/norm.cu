@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "kernels/cuda/bf16_chunk.cuh"
+#include "kernels/cuda/fold_lanes.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/numerics/row_sum.h"
@@ -12,32 +13,7 @@
 namespace isobit::cuda {
 namespace {
 
-// One thread plays one virtual lane of contract 3; a lane's runs of 8 elements are chunks.
-constexpr int kThreads = RowSum::kLanes;
-static_assert(RowSum::kRun == Bf16Chunk::kElements);
-
-// RowSum::Total for lanes held by the threads of a CTA. Returned to all threads.
-__device__ float FoldLanes(float lane) {
-  __shared__ float upper[kThreads / 2 + kThreads / 4];
-  __shared__ float total;
-  const int thread = static_cast<int>(threadIdx.x);
-  float* of_half = upper;
-  for (int width = kThreads / 2; width >= 32; width /= 2) {
-    if (thread >= width && thread < 2 * width) of_half[thread - width] = lane;
-    __syncthreads();
-    if (thread < width) lane = ieee::Add(lane, of_half[thread]);
-    of_half += width;
-  }
-  if (thread < 32) {
-#pragma unroll
-    for (int width = 16; width >= 1; width /= 2) {
-      lane = ieee::Add(lane, __shfl_down_sync(0xffffffffu, lane, width));
-    }
-    if (thread == 0) total = lane;
-  }
-  __syncthreads();
-  return total;
-}
+constexpr int kThreads = kLaneThreads;
 
 // One CTA a row. Each thread keeps kChunks chunks of the row in registers; with kChunks = 0 the row
 // is too wide for that and read twice.

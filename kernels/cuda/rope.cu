@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "kernels/cuda/bf16_chunk.cuh"
+#include "kernels/cuda/fold_lanes.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/numerics/rope.h"
@@ -27,16 +28,6 @@ struct RopeParams {
   uint8_t* cache_layer;
   int heads_per_warp;
 };
-
-// Sum over the 128 virtual lanes of contract 3 when only the first 32 have elements: the others are
-// +0, and adding +0 changes no sum of squares.
-__device__ float FoldWarp(float lane) {
-#pragma unroll
-  for (int width = 16; width >= 1; width /= 2) {
-    lane = ieee::Add(lane, __shfl_down_sync(0xffffffffu, lane, width));
-  }
-  return __shfl_sync(0xffffffffu, lane, 0);
-}
 
 // One row of one warp: its place in the cache and its angles.
 class HeadWriter {

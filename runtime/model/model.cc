@@ -160,14 +160,6 @@ class ModelLoader {
   std::map<std::string, Digest> digests_;  // by name, so that no order of loading shows
 };
 
-OptionalOperations OptionalOperationsOf(const ModelConfig& config) {
-  return {.wide_norm = config.wide_norms,
-          .gelu_gate = config.activation == Activation::kGeluTanh,
-          .scales =
-              config.embedding_scale != 1 || config.residual_scale != 1 || config.logit_scale != 1,
-          .soft_caps = config.score_cap != 0 || config.logit_cap != 0};
-}
-
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(const std::string& path,
                                                    std::unique_ptr<Backend> backend,
                                                    int64_t max_positions) {
@@ -199,8 +191,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
                             .heads = config.heads,
                             .kv_heads = config.kv_heads,
                             .head_dim = config.head_dim,
-                            .page_tokens = 16,  // The engine asks again with its own.
-                            .optional = OptionalOperationsOf(config)};
+                            .page_tokens = 16};  // The engine asks again with its own.
   if (absl::Status s = backend->CheckModel(shape); !s.ok()) {
     return absl::Status(s.code(), absl::StrCat(path, ": ", s.message()));
   }

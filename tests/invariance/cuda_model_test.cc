@@ -131,9 +131,10 @@ TEST_F(CudaModelTest, WidthsOfLlama8B) {
                      {1, 17, 64, 130, 300});
 }
 
-// Heads that together are wider than the model, as in Qwen3-0.6B, with its output matrix tied.
-TEST_F(CudaModelTest, HeadsWiderThanTheModel) {
-  CompareRandomModel({.family = "llama",
+// Norms of query and key heads, which together are wider than the model, as in Qwen3-0.6B, with its
+// output matrix tied.
+TEST_F(CudaModelTest, WidthsOfQwen3) {
+  CompareRandomModel({.family = "qwen3",
                       .name = "two layers of Qwen3-0.6B's widths",
                       .layers = 2,
                       .width = 1024,
@@ -146,8 +147,103 @@ TEST_F(CudaModelTest, HeadsWiderThanTheModel) {
                       .norm_eps = 1e-6f,
                       .rotary_dim = 128,
                       .rotary = {{.theta = 1000000}},
-                      .tied_embedding = true},
+                      .tied_embedding = true,
+                      .query_key_norm = QueryKeyNorm::kPerHead},
                      {5, 33, 200, 1100});
+}
+
+// Sandwich norms, GELU, caps, a scaled embedding, windows in every other layer.
+TEST_F(CudaModelTest, WidthsOfGemma2) {
+  CompareRandomModel({.family = "gemma2",
+                      .name = "two layers of Gemma 2 2B's widths",
+                      .layers = 2,
+                      .width = 2304,
+                      .ffn_width = 9216,
+                      .heads = 8,
+                      .kv_heads = 4,
+                      .head_dim = 256,
+                      .vocab = 4096,
+                      .context_length = 4096,
+                      .norm_eps = 1e-6f,
+                      .rotary_dim = 256,
+                      .tied_embedding = true,
+                      .attention = {{.window = 100}, {}},
+                      .norm_placement = NormPlacement::kSandwich,
+                      .wide_norms = true,
+                      .activation = Activation::kGeluTanh,
+                      .score_cap = 50,
+                      .logit_cap = 30,
+                      .embedding_scale = 48},
+                     {5, 64, 200, 1100});
+}
+
+// Norms of heads that round once, a rotation for each kind of layer.
+TEST_F(CudaModelTest, WidthsOfGemma3) {
+  CompareRandomModel({.family = "gemma3",
+                      .name = "two layers of Gemma 3 1B's widths",
+                      .layers = 2,
+                      .width = 1152,
+                      .ffn_width = 6912,
+                      .heads = 4,
+                      .kv_heads = 1,
+                      .head_dim = 256,
+                      .vocab = 4096,
+                      .context_length = 4096,
+                      .norm_eps = 1e-6f,
+                      .rotary_dim = 256,
+                      .rotary = {{.theta = 1000000}, {.theta = 10000}},
+                      .tied_embedding = true,
+                      .attention = {{.window = 100, .rotary = 1}, {}},
+                      .norm_placement = NormPlacement::kSandwich,
+                      .wide_norms = true,
+                      .query_key_norm = QueryKeyNorm::kPerHead,
+                      .activation = Activation::kGeluTanh,
+                      .embedding_scale = 34},
+                     {5, 64, 200, 1100});
+}
+
+// Norms after layers and of whole rows of heads.
+TEST_F(CudaModelTest, WidthsOfOlmo2) {
+  CompareRandomModel({.family = "olmo2",
+                      .name = "two layers of OLMo 2 1B's widths",
+                      .layers = 2,
+                      .width = 2048,
+                      .ffn_width = 8192,
+                      .heads = 16,
+                      .kv_heads = 16,
+                      .head_dim = 128,
+                      .vocab = 4096,
+                      .context_length = 4096,
+                      .norm_eps = 1e-6f,
+                      .rotary_dim = 128,
+                      .rotary = {{.theta = 500000}},
+                      .norm_placement = NormPlacement::kAfter,
+                      .wide_norms = true,
+                      .query_key_norm = QueryKeyNorm::kFull},
+                     {5, 64, 200, 1100});
+}
+
+// Four multipliers.
+TEST_F(CudaModelTest, WidthsOfGranite) {
+  CompareRandomModel({.family = "granite",
+                      .name = "two layers of Granite 3 2B's widths",
+                      .layers = 2,
+                      .width = 2048,
+                      .ffn_width = 8192,
+                      .heads = 32,
+                      .kv_heads = 8,
+                      .head_dim = 64,
+                      .vocab = 4096,
+                      .context_length = 4096,
+                      .norm_eps = 1e-5f,
+                      .rotary_dim = 64,
+                      .rotary = {{.theta = 10000}},
+                      .tied_embedding = true,
+                      .softmax_scale = 0.015625,
+                      .embedding_scale = 12,
+                      .residual_scale = 0.22f,
+                      .logit_scale = 0.125f},
+                     {5, 64, 200, 1100});
 }
 
 // Other head sizes, no power of two among them.

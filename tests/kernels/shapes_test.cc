@@ -90,17 +90,5 @@ TEST(CheckModelShape, RefusesNumbersByName) {
   EXPECT_THAT(message(bad), testing::HasSubstr("got 8"));
 }
 
-TEST(RefuseOptionalOperations, NamesWhatIsMissing) {
-  EXPECT_TRUE(RefuseOptionalOperations({}, "CUDA").ok());
-  const auto message = [](const OptionalOperations& asked) {
-    return std::string(RefuseOptionalOperations(asked, "CUDA").message());
-  };
-  EXPECT_EQ(message({.wide_norm = true}),
-            "the CUDA backend does not support norms with fp32 weights");
-  EXPECT_THAT(message({.gelu_gate = true}), testing::HasSubstr("GELU"));
-  EXPECT_THAT(message({.scales = true}), testing::HasSubstr("scaled"));
-  EXPECT_THAT(message({.soft_caps = true}), testing::HasSubstr("soft caps"));
-}
-
 }  // namespace
 }  // namespace isobit

@@ -206,6 +206,7 @@ void AttentionOnBackend::Queue() {
                          .kv_heads = in_.shape.kv_heads,
                          .head_dim = in_.shape.head_dim,
                          .softmax_scale = in_.shape.softmax_scale,
+                         .soft_cap = in_.shape.soft_cap,
                          .window = in_.shape.window,
                          .q = q_->As<Bf16>(),
                          .cache = cache_.get(),

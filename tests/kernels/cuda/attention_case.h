@@ -34,6 +34,7 @@ std::string ToString(Scores scores);
 struct AttentionShape {
   int heads = 0, kv_heads = 0, head_dim = 0, page_tokens = 16, window = 0;
   double softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
+  float soft_cap = 0;
 };
 
 // A sequence of a batch: its rows are at positions [first, first + rows).

@@ -32,7 +32,7 @@ __global__ void AttentionOracleKernel(AttentionOracle oracle, AttentionScale sca
 cudaError_t LaunchAttentionOracle(const AttentionOracle& oracle, cudaStream_t stream) {
   const int64_t threads = oracle.rows * oracle.heads;
   AttentionOracleKernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
-                          stream>>>(oracle, MakeAttentionScale(oracle.softmax_scale));
+                          stream>>>(oracle, MakeAttentionScale(oracle.softmax_scale, oracle.soft_cap));
   return cudaGetLastError();
 }
 

@@ -16,6 +16,7 @@ struct AttentionOracle {
   int64_t rows = 0;
   int heads = 0, kv_heads = 0, head_dim = 0, window = 0;
   double softmax_scale = 0;
+  float soft_cap = 0;
   const Bf16* q = nullptr;            // [rows][heads][head_dim]
   const int32_t* position = nullptr;  // [rows]
   const int64_t* history =

@@ -56,6 +56,7 @@ class CudaAttentionTest : public TwinBackends {
                                     .head_dim = in.shape.head_dim,
                                     .window = in.shape.window,
                                     .softmax_scale = in.shape.softmax_scale,
+                                    .soft_cap = in.shape.soft_cap,
                                     .q = q->As<Bf16>(),
                                     .position = position->As<int32_t>(),
                                     .history = history->As<int64_t>(),
@@ -134,6 +135,41 @@ TEST_F(CudaAttentionTest, Windows) {
     CheckAgainstReference({4, 1, 64, 32, window}, {{1010, 30}, {0, 20}}, Scores::kNormal);
     CheckAgainstReference({2, 2, 64, 16, window}, {{100, 70}}, Scores::kNotFinite);
     CheckAgainstReference({2, 1, 128, 16, window}, {{1100, 34}}, Scores::kNegative);
+  }
+}
+
+TEST_F(CudaAttentionTest, SoftCaps) {
+  for (int head_dim : cuda::kHeadDims) {
+    for (Scores scores : kAllScores) {
+      // A cap below the threshold of 32, and one above it, with which the exact path is taken too.
+      for (float cap : {5.0f, 50.0f}) {
+        const AttentionShape shape = {.heads = 4,
+                                      .kv_heads = 2,
+                                      .head_dim = head_dim,
+                                      .window = cap > 10 ? 200 : 0,
+                                      .soft_cap = cap};
+        CheckAgainstReference(shape, {{1100, 1}, {70, 1}, {1010, 9}}, scores);
+      }
+    }
+  }
+}
+
+TEST_F(CudaAttentionTest, SoftCapsOfShortTexts) {
+  for (int head_dim : {64, 256}) {
+    CheckAgainstReference({.heads = 2, .kv_heads = 1, .head_dim = head_dim, .soft_cap = 50.0f},
+                          {{70, 1}, {0, 20}}, Scores::kHuge);
+  }
+}
+
+TEST_F(CudaAttentionTest, SoftCapsOnLargeInputs) {
+  for (Scores scores : {Scores::kNormal, Scores::kHuge}) {
+    CheckAgainstOracle({.heads = 8,
+                        .kv_heads = 4,
+                        .head_dim = 256,
+                        .page_tokens = 32,
+                        .softmax_scale = 1.0 / 16,
+                        .soft_cap = 50.0f},
+                       {{0, 700}, {3000, 1}, {2040, 130}}, scores);
   }
 }
 

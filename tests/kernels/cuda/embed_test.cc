@@ -30,14 +30,19 @@ TEST_F(CudaEmbedTest, EveryRowOfTablesOfManyShapes) {
       ids.push_back(0);
       const auto token_ids = Both(ids);
       const auto rows = static_cast<int64_t>(ids.size());
-      const auto out = Poisoned<Bf16>(rows * width);
-      RunBoth([&](bool c) {
-        return Embed{.rows = rows,
-                     .table = c ? cuda_table.get() : reference_table.get(),
-                     .token_ids = Side(token_ids, c),
-                     .out = Side(out, c)};
-      });
-      ExpectEqualBits(out, width, std::to_string(vocab) + " x " + std::to_string(width));
+      for (const float scale : {1.0f, 12.0f, 45.25f, 1e-6f}) {
+        const auto out = Poisoned<Bf16>(rows * width);
+        RunBoth([&](bool c) {
+          return Embed{.rows = rows,
+                       .table = c ? cuda_table.get() : reference_table.get(),
+                       .token_ids = Side(token_ids, c),
+                       .scale = scale,
+                       .out = Side(out, c)};
+        });
+        ExpectEqualBits(out, width,
+                        std::to_string(vocab) + " x " + std::to_string(width) + ", times " +
+                            std::to_string(scale));
+      }
     }
   }
 }

@@ -304,7 +304,7 @@ TEST_F(GemmGpuTest, ShapesOfModels) {
 
 // All 65536 gates, with several ups: the products of a one-hot x are the weights
 // themselves.
-TEST_F(GemmGpuTest, SiluGateOfEveryGate) {
+TEST_F(GemmGpuTest, GatesOfEveryGate) {
   constexpr int64_t kGates = 65536, kK = 64;
   for (Bf16 up : {Bf16{0x3f80}, Bf16{0xbfc5}, Bf16{0x7f80}, Bf16{0x0001}, Bf16{0x7fc0}}) {
     std::vector<Bf16> weights(2 * kGates * kK, Bf16{0});
@@ -325,18 +325,22 @@ TEST_F(GemmGpuTest, SiluGateOfEveryGate) {
     Gemm op;
     op.rows = 1;
     op.x = x.data();
-    op.epilogue = Gemm::Epilogue::kSiluGate;
     op.out_bf16 = out.data();
-    Check(LaunchGemm(op, {layout, packed.data()}, PlanGemm(layout, 1, Multiprocessors()),
-                     GemmLaunch{}, nullptr));
-    const std::vector<Bf16> got = out.ToHost();
-    for (int64_t gate = 0; gate < kGates; ++gate) {
-      // As the chain and the rounding leave them: +0 for -0, one NaN.
-      const Bf16 g =
-          RoundToBf16(Dot16(0.0f, &weights[static_cast<size_t>(gate * kK)], one_hot.data()));
-      const Bf16 u = RoundToBf16(
-          Dot16(0.0f, &weights[static_cast<size_t>((kGates + gate) * kK)], one_hot.data()));
-      ASSERT_EQ(got[static_cast<size_t>(gate)].bits, SiluGate(g, u).bits) << "gate " << gate;
+    for (const bool is_gelu : {false, true}) {
+      op.epilogue = is_gelu ? Gemm::Epilogue::kGeluGate : Gemm::Epilogue::kSiluGate;
+      Check(LaunchGemm(op, {layout, packed.data()}, PlanGemm(layout, 1, Multiprocessors()),
+                       GemmLaunch{}, nullptr));
+      const std::vector<Bf16> got = out.ToHost();
+      for (int64_t gate = 0; gate < kGates; ++gate) {
+        // As the chain and the rounding leave them: +0 for -0, one NaN.
+        const Bf16 g =
+            RoundToBf16(Dot16(0.0f, &weights[static_cast<size_t>(gate * kK)], one_hot.data()));
+        const Bf16 u = RoundToBf16(
+            Dot16(0.0f, &weights[static_cast<size_t>((kGates + gate) * kK)], one_hot.data()));
+        const Bf16 expected = is_gelu ? GeluGate(g, u) : SiluGate(g, u);
+        ASSERT_EQ(got[static_cast<size_t>(gate)].bits, expected.bits)
+            << (is_gelu ? "GELU" : "SiLU") << " of gate " << gate;
+      }
     }
   }
 }

@@ -12,69 +12,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/backends.h"
-#include "runtime/model/checkpoint.h"
 #include "runtime/model/family.h"
-#include "runtime/model/forward.h"
 #include "runtime/model/model.h"
 #include "tests/runtime/model/family_files.h"
+#include "tests/runtime/model/family_models.h"
 #include "tests/runtime/model/whole_model.h"
-#include "tests/runtime/text/toy_tokenizer.h"
 
 namespace isobit {
 namespace {
 
 using nlohmann::json;
-
-// Fewer tokens than the models' vocabularies have.
-std::unique_ptr<Tokenizer> SmallTokenizer() {
-  ToyTokenizer toy;
-  toy.tokens.resize(128);
-  toy.kinds.resize(128);
-  auto tokenizer = toy.Build();
-  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
-  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
-}
-
-std::unique_ptr<Backend> CpuBackend() {
-  auto backend = CreateCpuBackend({.threads = 1});
-  EXPECT_TRUE(backend.ok());
-  return *std::move(backend);
-}
-
-std::unique_ptr<Model> Load(const std::string& path, std::unique_ptr<Backend> backend) {
-  auto checkpoint = Checkpoint::Open(path);
-  EXPECT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
-  if (!checkpoint.ok()) return nullptr;
-  auto model = Model::Load(**checkpoint, SmallTokenizer(), path, std::move(backend), 192);
-  EXPECT_TRUE(model.ok()) << model.status().ToString();
-  return model.ok() ? *std::move(model) : nullptr;
-}
-
-// fp32 logits [ids][vocab] of one sequence, prefilled whole.
-std::vector<float> Logits(const Model& model, const std::vector<int32_t>& ids) {
-  const ModelConfig& c = model.config();
-  const auto n = static_cast<int32_t>(ids.size());
-  const int pages = (n + 15) / 16;
-  auto cache = model.backend().CreateKvCache(
-      {static_cast<int>(c.layers), c.kv_heads, c.head_dim, /*page_tokens=*/16, pages});
-  EXPECT_TRUE(cache.ok());
-  auto forward = Forward::Create(model, **cache, {n, 1, pages, n});
-  EXPECT_TRUE(forward.ok());
-  StepRows rows;
-  rows.token_ids = ids;
-  rows.sequence.assign(ids.size(), 0);
-  rows.first_row = {0, n};
-  for (int32_t i = 0; i < n; ++i) rows.position.push_back(i);
-  for (int32_t i = 0; i < pages; ++i) rows.page_table.push_back(i);
-  rows.page_table_stride = pages;
-  rows.max_context = n;
-  (*forward)->Run(rows);
-  const float* logits = (*forward)->Logits(rows.position);
-  std::vector<float> out(ids.size() * static_cast<size_t>(c.vocab));
-  model.backend().Download(logits, out.size() * sizeof(float), out.data());
-  EXPECT_TRUE(model.backend().Synchronize().ok());
-  return out;
-}
 
 struct Error {
   double sum = 0, largest = 0;
@@ -123,7 +70,7 @@ class FamilyTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(FamilyTest, IsNoFurtherFromFp32ThanTransformersInBf16) {
-  const auto model = Load(folder_, CpuBackend());
+  const auto model = LoadFamily(folder_, CpuBackend());
   ASSERT_NE(model, nullptr);
   const Error ours = ErrorOf(Logits(*model, ids_), model->config().vocab, entry_);
   const Error theirs = ErrorOfBf16(entry_);
@@ -136,8 +83,8 @@ TEST_P(FamilyTest, IsNoFurtherFromFp32ThanTransformersInBf16) {
 }
 
 TEST_P(FamilyTest, TheReferenceBackendGivesTheSameBits) {
-  const auto fast = Load(folder_, CpuBackend());
-  const auto reference = Load(folder_, CreateReferenceBackend());
+  const auto fast = LoadFamily(folder_, CpuBackend());
+  const auto reference = LoadFamily(folder_, CreateReferenceBackend());
   ASSERT_TRUE(fast != nullptr && reference != nullptr);
   EXPECT_EQ(fast->digest(), reference->digest());
   const std::vector<int32_t> some(ids_.begin(), ids_.begin() + 48);  // it is slow
@@ -148,8 +95,8 @@ TEST_P(FamilyTest, TheReferenceBackendGivesTheSameBits) {
 class GgufFamilyTest : public FamilyTest {};
 
 TEST_P(GgufFamilyTest, GgufAndFolderAreOneModel) {
-  const auto folder = Load(folder_, CpuBackend());
-  const auto file = Load(WriteGguf(entry_, folder_ + "/model"), CpuBackend());
+  const auto folder = LoadFamily(folder_, CpuBackend());
+  const auto file = LoadFamily(WriteGguf(entry_, folder_ + "/model"), CpuBackend());
   ASSERT_TRUE(folder != nullptr && file != nullptr);
   EXPECT_EQ(folder->digest(), file->digest());
   EXPECT_EQ(Logits(*folder, ids_), Logits(*file, ids_));
@@ -157,18 +104,18 @@ TEST_P(GgufFamilyTest, GgufAndFolderAreOneModel) {
 
 // How a model is cut into files, and how wide its numbers are stored, changes nothing.
 TEST_P(FamilyTest, FilesAndWidthsDoNotMatter) {
-  const auto model = Load(folder_, CpuBackend());
+  const auto model = LoadFamily(folder_, CpuBackend());
   ASSERT_NE(model, nullptr);
   const std::string other = NewFolder("family-other-" + GetParam());
   WriteFolder(entry_, other, {.dtype = "F32", .shards = 3});
-  const auto wide = Load(other, CpuBackend());
+  const auto wide = LoadFamily(other, CpuBackend());
   ASSERT_NE(wide, nullptr);
   EXPECT_EQ(wide->digest(), model->digest());
   EXPECT_THAT(wide->load_note(), testing::HasSubstr("in 3 files"));
   EXPECT_THAT(wide->load_note(), testing::HasSubstr("rounded once to bf16"));
   EXPECT_THAT(model->load_note(), testing::HasSubstr("used as stored"));
   if (entry_.contains("gguf")) {
-    const auto split = Load(WriteGguf(entry_, other + "/model", 2), CpuBackend());
+    const auto split = LoadFamily(WriteGguf(entry_, other + "/model", 2), CpuBackend());
     ASSERT_NE(split, nullptr);
     EXPECT_EQ(split->digest(), model->digest());
     EXPECT_THAT(split->load_note(), testing::HasSubstr("in 2 parts"));
@@ -182,7 +129,8 @@ TEST(WidthsTest, Fp16WeightsAreRoundedOnceToBf16) {
   const std::string halves = NewFolder("halves"), same = NewFolder("same");
   WriteFolder(entry, halves, {.dtype = "F16", .only_normal_halves = true});
   WriteFolder(entry, same, {.dtype = "BF16", .only_normal_halves = true});
-  const auto from_halves = Load(halves, CpuBackend()), from_same = Load(same, CpuBackend());
+  const auto from_halves = LoadFamily(halves, CpuBackend()),
+             from_same = LoadFamily(same, CpuBackend());
   ASSERT_TRUE(from_halves != nullptr && from_same != nullptr);
   EXPECT_EQ(from_halves->digest(), from_same->digest());
   EXPECT_THAT(from_halves->load_note(), testing::HasSubstr("F16; weights rounded once to bf16"));
@@ -238,7 +186,7 @@ TEST(Families, NoTwoHaveOneDigest) {
   for (const std::string& name : Names()) {
     const std::string folder = NewFolder("digest-" + name);
     WriteFolder(FamilyGoldens()[name], folder);
-    const auto model = Load(folder, CpuBackend());
+    const auto model = LoadFamily(folder, CpuBackend());
     ASSERT_NE(model, nullptr) << name;
     EXPECT_TRUE(digests.insert(model->digest().ToHex()).second) << name;
     std::filesystem::remove_all(folder);
