@@ -136,7 +136,10 @@ class ShapeTuner {
   // With all that this epilogue can add.
   Gemm FullOperation(int64_t rows, uint8_t* out) const {
     Gemm op = Operation(rows, out);
-    if (!layout_.gate_up) op.bias = bias_.get();
+    if (!layout_.gate_up) {
+      op.bias = bias_.get();
+      op.scale = 0.22f;
+    }
     if (shape_.epilogue == Gemm::Epilogue::kBf16) op.residual = residual_.get();
     return op;
   }

@@ -47,18 +47,25 @@ __global__ void ReferenceChainsKernel(const Bf16* x, const Bf16* w, int64_t rows
   }
 }
 
+ISOBIT_HOST_DEVICE constexpr bool IsGate(Gemm::Epilogue epilogue) {
+  return epilogue == Gemm::Epilogue::kSiluGate || epilogue == Gemm::Epilogue::kGeluGate;
+}
+
 __global__ void ReferenceEpilogueKernel(Gemm op, const float* acc, int64_t n, int64_t outputs) {
   const int64_t index = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (index >= op.rows * outputs) return;
   const int64_t row = index / outputs;
   const int64_t col = index % outputs;
   const float* chains = acc + row * n;
-  if (op.epilogue == Gemm::Epilogue::kSiluGate) {
-    op.out_bf16[index] = SiluGate(RoundToBf16(chains[col]), RoundToBf16(chains[outputs + col]));
+  if (IsGate(op.epilogue)) {
+    const Bf16 gate = RoundToBf16(chains[col]), up = RoundToBf16(chains[outputs + col]);
+    op.out_bf16[index] =
+        op.epilogue == Gemm::Epilogue::kSiluGate ? SiluGate(gate, up) : GeluGate(gate, up);
     return;
   }
   float y = chains[col];
   if (op.bias != nullptr) y = ieee::Add(y, op.bias[col]);
+  if (op.scale != 1.0f) y = ieee::Mul(y, op.scale);
   if (op.epilogue == Gemm::Epilogue::kFp32) {
     op.out_fp32[index] = Canonical(y);
     return;
@@ -115,7 +122,7 @@ cudaError_t LaunchReferenceChains(const Bf16* x, const Bf16* w, int64_t rows, in
 
 cudaError_t LaunchReferenceEpilogue(const Gemm& op, const float* acc, int64_t n,
                                     cudaStream_t stream) {
-  const int64_t outputs = op.epilogue == Gemm::Epilogue::kSiluGate ? n / 2 : n;
+  const int64_t outputs = IsGate(op.epilogue) ? n / 2 : n;
   const int64_t blocks = (op.rows * outputs + 255) / 256;
   ReferenceEpilogueKernel<<<static_cast<unsigned>(blocks), 256, 0, stream>>>(op, acc, n, outputs);
   return cudaGetLastError();

@@ -18,7 +18,8 @@ namespace isobit::cuda {
 cudaError_t LaunchReferenceChains(const Bf16* x, const Bf16* w, int64_t rows, int64_t n, int64_t k,
                                   float* acc, cudaStream_t stream);
 
-// The epilogue of op on finished chains acc[op.rows][n]. n is the number of weight rows.
+// The epilogue of op, but for a soft cap, on finished chains acc[op.rows][n]. n is the number of
+// weight rows.
 cudaError_t LaunchReferenceEpilogue(const Gemm& op, const float* acc, int64_t n,
                                     cudaStream_t stream);
 

@@ -38,10 +38,11 @@ class GemmTunerTest : public ::testing::Test {
 
 TEST_F(GemmTunerTest, EveryRangeGetsAKernelAndNoneIsRejected) {
   using enum Gemm::Epilogue;
-  const auto tuning = Tune({{960, 576, kBf16}, {3072, 576, kSiluGate}, {999, 200, kFp32}});
+  const auto tuning =
+      Tune({{960, 576, kBf16}, {3072, 576, kSiluGate}, {999, 200, kFp32}, {3072, 576, kGeluGate}});
   ASSERT_TRUE(tuning.ok()) << tuning.status();
   EXPECT_THAT(tuning->rejected, IsEmpty());
-  const size_t ranges = 2 * TunedRanges(70).size() + TunedRanges(20).size();
+  const size_t ranges = 3 * TunedRanges(70).size() + TunedRanges(20).size();
   ASSERT_EQ(tuning->choices.size(), ranges);
   EXPECT_EQ(said_.size(), ranges);
   for (const GemmChoice& choice : tuning->choices) EXPECT_GT(choice.microseconds, 0);
