@@ -1,27 +1,21 @@
-"""The Python blocks of PYTHON.md, run in order in one namespace, as a reader would."""
+"""PYTHON.md and the lines of README.md on Python. RAY.md and RL.md have tests of their own."""
 
-import asyncio
-import inspect
-import ast
-import pathlib
 import re
 
-import pytest
-
-PAGE = pathlib.Path(__file__).parents[3] / "runtime/python/PYTHON.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+import page
 
 
 def test_the_page_runs(model, other_model, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model.gguf").symlink_to(model)
     (tmp_path / "newer.gguf").symlink_to(other_model)
-    blocks = BLOCK.findall(PAGE.read_text())
-    assert len(blocks) >= 6
-    names: dict = {}
-    for block in blocks:
-        code = compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        result = eval(code, names)
-        if inspect.iscoroutine(result):
-            asyncio.run(result)
+    names = page.run(page.FOLDER / "PYTHON.md")
+    assert len(names["outputs"]) == 20
     assert re.search(r"\b[0-9a-f]{32}\b", capsys.readouterr().out)
+
+
+def test_the_lines_of_the_readme_run(model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.gguf").symlink_to(model)
+    names = page.run(page.FOLDER.parents[1] / "README.md")
+    assert names["scores"].size > 5
