@@ -1,4 +1,4 @@
-"""Beyond one machine, by Ray: a map over a dataset of prompts.
+"""Beyond one machine, by Ray: a map over a dataset of prompts, and a deployment that serves.
 
 Every worker has a model of its own. Which worker takes a request, and how often it has to be taken
 anew because a worker was lost, can't be seen in the bits; so a request must have a seed or be greedy.
@@ -7,15 +7,22 @@ anew because a worker was lost, can't be seen in the bits; so a request must hav
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from isobit.errors import IsobitError
 from isobit.llm import LLM
+from isobit.prompts import Message, Prompt
 from isobit.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     import ray.data
+    import ray.serve
+    import starlette.requests
+    import starlette.responses
 
 Batch = dict[str, Any]
 
@@ -84,3 +91,94 @@ def generate(dataset: ray.data.Dataset, model: str, sampling_params: SamplingPar
             "seed_column": seed_column, "receipts": receipts, "engine": engine,
         },
         batch_size=batch_size, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus)
+
+
+_PARAMETERS = {field.name for field in dataclasses.fields(SamplingParams)}
+_PROMPTS = ("prompt", "prompt_token_ids", "messages")
+_OF_CHATS = ("tools", "chat_template_kwargs")
+
+
+class Server:
+    """One replica of `deployment`: a model that many requests share."""
+
+    def __init__(self, model: str, engine: dict[str, Any]):
+        self._llm = LLM(model, **engine)
+
+    async def generate(self, prompt: Prompt | list[Message],
+                       sampling_params: SamplingParams | None = None,
+                       receipt: bool = False) -> dict[str, Any]:
+        """A completion as a dictionary, as `isobit batch` writes it. For handles of the deployment."""
+        params = sampling_params or SamplingParams(seed=0)
+        _check_repeatable(params)
+        output = await self._llm.generate_async(prompt, params, receipt=receipt)
+        answer = output.to_dict()
+        if receipt:
+            answer["receipt"] = output.receipt
+        return answer
+
+    async def stream(self, prompt: Prompt | list[Message],
+                     sampling_params: SamplingParams | None = None) -> AsyncIterator[dict[str, Any]]:
+        """Tokens as they are drawn, and the completion last. For `handle.options(stream=True)`."""
+        params = sampling_params or SamplingParams(seed=0)
+        _check_repeatable(params)
+        stream = self._llm.stream_async(prompt, params)
+        async for token in stream:
+            yield {"choice": token.choice, "token_id": token.token_id, "text": token.text}
+        yield (await stream.result()).to_dict()
+
+    async def score(self, token_ids: list[int]) -> list[float]:
+        """As LLM.score."""
+        output = await self._llm.generate_async(
+            token_ids, SamplingParams(max_tokens=0, temperature=0, prompt_logprobs=0))
+        assert output.prompt_token_logprobs is not None
+        return [float(value) for value in output.prompt_token_logprobs]
+
+    async def model_digest(self) -> str:
+        return self._llm.model_digest
+
+    async def process(self) -> int:
+        """Of the replica that took the call."""
+        return os.getpid()
+
+    async def __call__(self, request: starlette.requests.Request) -> starlette.responses.Response:
+        """HTTP: a request of `isobit batch` as JSON, its completion back. A seed that is not given
+        is 0."""
+        from starlette.responses import JSONResponse
+
+        try:
+            body = await request.json()
+            prompt, params = _parse(body)
+            return JSONResponse(await self.generate(prompt, params))
+        except (ValueError, TypeError, IsobitError) as error:
+            # ValueError: not JSON, or a parameter out of its range.
+            usable = isinstance(error, (ValueError, TypeError))
+            return JSONResponse({"error": {"code": "invalid_request" if usable else "internal",
+                                           "message": str(error)}}, 400 if usable else 500)
+
+
+def _parse(body: Any) -> tuple[Prompt, SamplingParams]:
+    if not isinstance(body, dict):
+        raise ValueError("a request is a JSON object")
+    given = [name for name in _PROMPTS if name in body]
+    if len(given) != 1:
+        raise ValueError(f"a request has one of {', '.join(_PROMPTS)}, got {given}")
+    if unknown := sorted(set(body) - set(given) - set(_OF_CHATS) - _PARAMETERS - {"id"}):
+        raise ValueError(f"unknown field {unknown[0]!r}")
+    parameters = {name: value for name, value in body.items() if name in _PARAMETERS}
+    if parameters.get("logit_bias"):
+        parameters["logit_bias"] = {int(k): v for k, v in parameters["logit_bias"].items()}
+    parameters.setdefault("seed", 0)
+    prompt = {name: body[name] for name in (given[0], *_OF_CHATS) if name in body}
+    return cast(Prompt, prompt), SamplingParams(**parameters)
+
+
+def deployment(model: str, *, num_replicas: int = 1, num_cpus: float = 1, num_gpus: float = 0,
+               max_ongoing_requests: int = 256, name: str = "isobit",
+               **engine: Any) -> ray.serve.Application:
+    """For `ray.serve.run`. Each of `num_replicas` has its own model; `engine`: keywords of LLM. Any
+    replica gives the same bits, so a balancer needs to know nothing."""
+    from ray import serve
+
+    return serve.deployment(
+        Server, name=name, num_replicas=num_replicas, max_ongoing_requests=max_ongoing_requests,
+        ray_actor_options={"num_cpus": num_cpus, "num_gpus": num_gpus}).bind(model, engine)

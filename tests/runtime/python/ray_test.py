@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 import signal
 import threading
 import time
@@ -18,7 +17,6 @@ from isobit import LLM, SamplingParams
 MODEL = os.environ["ISOBIT_TINY_MODEL"]
 PARAMS = SamplingParams(temperature=0.8, seed=7, max_tokens=24, logprobs=0, ignore_eos=True)
 PROMPTS = [f"Request {i}" for i in range(96)]
-PAGE = pathlib.Path(__file__).parents[3] / "runtime/python/RAY.md"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -135,11 +133,3 @@ def test_what_could_not_be_repeated_is_refused():
         isobit.ray.generate(dataset(), MODEL, SamplingParams())
     with pytest.raises(ValueError, match="n must be 1"):
         isobit.ray.generate(dataset(), MODEL, SamplingParams(n=2, seed=1))
-
-
-def test_the_page_runs():
-    names = {"MODEL": MODEL}
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(compile(block, str(PAGE), "exec"), names)
