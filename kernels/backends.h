@@ -32,7 +32,7 @@ struct CudaOptions {
   int device = 0;  // as the CUDA runtime numbers them
   // A file of what TuneCudaGemms measured, or empty: GEMM kernels are chosen by an estimate. No bit
   // depends on it.
-  std::string gemm_plans;
+  std::string gemm_plans = {};
 };
 
 // The CUDA backend, on a Hopper GPU. Unavailable if there is no GPU or no driver; InvalidArgument
