@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/forwarding_backend.h"
 #include "kernels/operation_cost.h"
 #include "kernels/ops.h"
 
@@ -26,40 +26,15 @@ struct OperationProfile {
   double seconds = 0, bytes = 0, flops = 0;  // of all calls together
 };
 
-class ProfilingBackend : public Backend {
+class ProfilingBackend : public ForwardingBackend {
  public:
-  explicit ProfilingBackend(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  using ForwardingBackend::ForwardingBackend;
 
   // Where the sequences of the attention that follows begin (CostOf).
   void set_first_position(int64_t position) { first_position_ = position; }
 
   // What was timed up to the last Synchronize(), and forgets it. In order of first appearance.
   std::vector<OperationProfile> Take();
-
-  DeviceInfo Info() const override { return backend_->Info(); }
-  BackendCounters Counters() const override { return backend_->Counters(); }
-  absl::Status CheckModel(const ModelShape& shape) const override {
-    return backend_->CheckModel(shape);
-  }
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    return backend_->Allocate(bytes);
-  }
-  absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(std::span<const MatrixSource> parts,
-                                                     WeightLayout layout) override {
-    return backend_->LoadWeight(parts, layout);
-  }
-  absl::StatusOr<std::unique_ptr<KvCache>> CreateKvCache(const KvCacheShape& shape) override {
-    return backend_->CreateKvCache(shape);
-  }
-  void FillPages(KvCache& cache, std::span<const int32_t> pages, Bf16 value) override {
-    backend_->FillPages(cache, pages, value);
-  }
-  void Upload(const void* from, size_t bytes, void* to) override {
-    backend_->Upload(from, bytes, to);
-  }
-  void Download(const void* from, size_t bytes, void* to) override {
-    backend_->Download(from, bytes, to);
-  }
 
   void Run(const Embed& op) override { Time(op); }
   void Run(const RmsNorm& op) override { Time(op); }
@@ -71,12 +46,6 @@ class ProfilingBackend : public Backend {
 
   std::unique_ptr<Recording> Record(const std::function<void()>& issue) override;
   bool Replay(const Recording& recording) override;
-  std::unique_ptr<Moment> Mark() override { return backend_->Mark(); }
-  double SecondsBetween(const Moment& begin, const Moment& end) const override {
-    return backend_->SecondsBetween(begin, end);
-  }
-  void BeginRange(const char* name) override { backend_->BeginRange(name); }
-  void EndRange() override { backend_->EndRange(); }
   absl::Status Synchronize() override;
 
  private:
@@ -90,7 +59,6 @@ class ProfilingBackend : public Backend {
   void Time(const Op& op);
   void Add(const Timed& timed);
 
-  std::unique_ptr<Backend> backend_;
   int64_t first_position_ = 0;
   // Since the last Synchronize():
   std::vector<Timed> pending_;                          // issued one by one

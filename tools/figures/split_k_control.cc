@@ -1,10 +1,12 @@
 #include "tools/figures/split_k_control.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "kernels/forwarding_backend.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/numerics/dot16.h"
 #include "kernels/numerics/scalar.h"
@@ -39,34 +41,14 @@ class ControlWeight : public Weight {
   const std::map<int, std::vector<std::unique_ptr<Weight>>> cut;  // by number of parts
 };
 
-class SplitKControl : public Backend {
+class SplitKControl : public ForwardingBackend {
  public:
-  explicit SplitKControl(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
-
-  DeviceInfo Info() const override { return backend_->Info(); }
-  BackendCounters Counters() const override { return backend_->Counters(); }
-  absl::Status CheckModel(const ModelShape& shape) const override {
-    return backend_->CheckModel(shape);
-  }
-  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
-    return backend_->Allocate(bytes);
-  }
-  absl::StatusOr<std::unique_ptr<KvCache>> CreateKvCache(const KvCacheShape& shape) override {
-    return backend_->CreateKvCache(shape);
-  }
-  void FillPages(KvCache& cache, std::span<const int32_t> pages, Bf16 value) override {
-    backend_->FillPages(cache, pages, value);
-  }
-  void Upload(const void* from, size_t bytes, void* to) override {
-    backend_->Upload(from, bytes, to);
-  }
-  void Download(const void* from, size_t bytes, void* to) override {
-    backend_->Download(from, bytes, to);
-  }
+  using ForwardingBackend::ForwardingBackend;
+  using ForwardingBackend::Run;
 
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(std::span<const MatrixSource> parts,
                                                      WeightLayout layout) override {
-    auto whole = backend_->LoadWeight(parts, layout);
+    auto whole = inner().LoadWeight(parts, layout);
     if (!whole.ok()) return whole.status();
     std::map<int, std::vector<std::unique_ptr<Weight>>> cut;
     for (int count = 2; count <= kMostParts; count *= 2) {
@@ -80,26 +62,24 @@ class SplitKControl : public Backend {
   }
 
   void Run(const Embed& op) override {
-    Embed inner = op;
-    inner.table = static_cast<const ControlWeight&>(*op.table).whole.get();
-    backend_->Run(inner);
+    Embed whole = op;
+    whole.table = static_cast<const ControlWeight&>(*op.table).whole.get();
+    inner().Run(whole);
   }
   void Run(const Gemm& op) override {
     const auto& weight = static_cast<const ControlWeight&>(*op.weight);
     const int parts = PartsFor(op.rows);
     if (parts == 1) {
-      Gemm inner = op;
-      inner.weight = weight.whole.get();
-      return backend_->Run(inner);
+      Gemm whole = op;
+      whole.weight = weight.whole.get();
+      return inner().Run(whole);
     }
     Epilogue(op, SumOfParts(op, weight.cut.at(parts)));
   }
-  void Run(const RmsNorm& op) override { backend_->Run(op); }
-  void Run(const RopeKvWrite& op) override { backend_->Run(op); }
-  void Run(const Attention& op) override { backend_->Run(op); }
-  void Run(const ScoreTokens& op) override { backend_->Run(op); }
-  void Run(const SampleTokens& op) override { backend_->Run(op); }
-  absl::Status Synchronize() override { return status_.ok() ? backend_->Synchronize() : status_; }
+  std::unique_ptr<Recording> Record(const std::function<void()>& /*issue*/) override {
+    return nullptr;
+  }
+  absl::Status Synchronize() override { return status_.ok() ? inner().Synchronize() : status_; }
 
  private:
   absl::StatusOr<std::unique_ptr<Weight>> LoadSlice(std::span<const MatrixSource> parts,
@@ -118,7 +98,7 @@ class SplitKControl : public Backend {
                            }
                          }});
     }
-    return backend_->LoadWeight(sources, WeightLayout::kConcatenated);
+    return inner().LoadWeight(sources, WeightLayout::kConcatenated);
   }
 
   // Each part into a memory of its own, then added in order: what a split-K kernel's reduction
@@ -135,11 +115,11 @@ class SplitKControl : public Backend {
       for (int64_t r = 0; r < op.rows; ++r) {
         std::copy_n(op.x + r * k + slice.begin, width, x + r * width);
       }
-      backend_->Run(Gemm{.rows = op.rows,
-                         .weight = parts[i].get(),
-                         .x = x,
-                         .epilogue = Gemm::Epilogue::kFp32,
-                         .out_fp32 = part});
+      inner().Run(Gemm{.rows = op.rows,
+                       .weight = parts[i].get(),
+                       .x = x,
+                       .epilogue = Gemm::Epilogue::kFp32,
+                       .out_fp32 = part});
       for (size_t j = 0; j < sum.size(); ++j) sum[j] += part[j];
     }
     return sum;
@@ -173,7 +153,7 @@ class SplitKControl : public Backend {
   T* Reserve(std::unique_ptr<Buffer>& buffer, int64_t count) {
     const size_t bytes = static_cast<size_t>(count) * sizeof(T);
     if (buffer == nullptr || buffer->bytes() < bytes) {
-      auto made = backend_->Allocate(bytes);
+      auto made = inner().Allocate(bytes);
       status_.Update(made.status());
       if (!made.ok()) return nullptr;
       buffer = *std::move(made);
@@ -181,9 +161,8 @@ class SplitKControl : public Backend {
     return buffer->As<T>();
   }
 
-  const std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Buffer> x_, part_;  // freed before the backend
-  absl::Status status_;               // of memory that could not be had
+  std::unique_ptr<Buffer> x_, part_;
+  absl::Status status_;  // of memory that could not be had
 };
 
 }  // namespace
