@@ -32,6 +32,9 @@ class Checker {
 
   absl::StatusOr<CheckReport> Run() {
     if (absl::Status s = Load(0); !s.ok()) return s;
+    if (options_.on_model) {
+      if (absl::Status s = options_.on_model(*model_); !s.ok()) return s;
+    }
     if (absl::Status s = Prepare(); !s.ok()) return s;
     if (absl::Status s = RunAlone(); !s.ok()) return s;
     for (const Variation& variation : MakeVariations(base_, longest_, options_.full)) {
@@ -45,10 +48,13 @@ class Checker {
     if (options_.full) {
       if (absl::Status s = RunEverySituation(); !s.ok()) return s;
     }
-    for (int threads : options_.thread_counts) {
-      if (absl::Status s = Load(threads); !s.ok()) return s;
+    // On other devices they mean nothing.
+    const bool has_threads = model_->backend().Info().kind == "cpu";
+    for (int threads : has_threads ? options_.thread_counts : std::vector<int>{}) {
       const Variation together = {
           .name = absl::StrCat(threads, threads == 1 ? " thread" : " threads"), .engine = base_};
+      if (IsDone(together.name)) continue;
+      if (absl::Status s = Load(threads); !s.ok()) return s;
       if (absl::Status s = RunVariation(together); !s.ok()) return s;
     }
     return std::move(report_);
@@ -122,6 +128,7 @@ class Checker {
   }
 
   absl::Status RunVariation(const Variation& v) {
+    if (IsDone(v.name)) return absl::OkStatus();
     const auto start = Clock::now();
     Comparison comparison;
     EngineStats stats;
@@ -186,6 +193,8 @@ class Checker {
 
   // What was decoded token by token, computed again in one prefill.
   absl::Status RunScoring() {
+    const std::string name = "scored = decoded";
+    if (IsDone(name)) return absl::OkStatus();
     const auto start = Clock::now();
     std::vector<ScheduledRequest> scoring;
     std::vector<std::pair<size_t, int>> of;  // request and choice
@@ -209,13 +218,14 @@ class Checker {
       }
     });
     if (!status.ok()) return status;
-    AddRow("scored = decoded", comparison, start);
+    AddRow(name, comparison, start);
     return absl::OkStatus();
   }
 
   // Whole and alone against chunks beside decoding neighbours.
   absl::Status RunLongPrompt() {
-    if (model_->max_positions() < kLongPrompt + 8) return absl::OkStatus();
+    const std::string name = absl::StrCat(kLongPrompt, " tokens, in chunks beside others");
+    if (model_->max_positions() < kLongPrompt + 8 || IsDone(name)) return absl::OkStatus();
     const auto start = Clock::now();
     const PreparedRequest request = MakeLongPrompt(*model_, kLongPrompt, 4);
     Comparison comparison;
@@ -243,24 +253,26 @@ class Checker {
       });
       if (!status.ok()) return status;
     }
-    AddRow(absl::StrCat(kLongPrompt, " tokens, in chunks beside others"), comparison, start);
+    AddRow(name, comparison, start);
     return absl::OkStatus();
   }
 
   // Rounding hides most changes of order inside a model. Made to show, operation by operation.
   absl::Status SweepAll() {
-    const SweepOptions sweep =
-        options_.full ? SweepOptions{.max_rows = 300} : SweepOptions{.max_rows = 40, .step = 3};
-    const auto report = SweepOperations(model_->backend(), Shape(), sweep);
-    if (!report.ok()) return report.status();
-    AddSummary(absl::StrCat(report->rows.size(), " sweeps of single operations"), report->rows);
-    if (!options_.full) return absl::OkStatus();
+    if (const std::string name = "sweeps of single operations"; !IsDone(name)) {
+      const SweepOptions sweep =
+          options_.full ? SweepOptions{.max_rows = 300} : SweepOptions{.max_rows = 40, .step = 3};
+      const auto report = SweepOperations(model_->backend(), Shape(), sweep);
+      if (!report.ok()) return report.status();
+      AddSummary(name, report->rows);
+    }
+    const std::string name =
+        absl::StrCat("one row at every batch size 1..", kMostRowsEveryPlace, " and place");
+    if (!options_.full || IsDone(name)) return absl::OkStatus();
     const auto every = SweepEveryPlace(model_->backend(), model_->config().width,
                                        {.max_rows = kMostRowsEveryPlace});
     if (!every.ok()) return every.status();
-    AddSummary(absl::StrCat(every->rows.size(), " operations, one row at every batch size 1..",
-                            kMostRowsEveryPlace, " and place"),
-               every->rows);
+    AddSummary(name, every->rows);
     return absl::OkStatus();
   }
 
@@ -290,6 +302,8 @@ class Checker {
 
   // Seen from outside: whatever the batch, sums are added in the contract's order.
   absl::Status RevealAll() {
+    const std::string name = "orders of sums revealed";
+    if (IsDone(name)) return absl::OkStatus();
     OrderOptions order;
     if (!options_.full) {
       // Long sums are chains like short ones; all of them are in `isobit order`.
@@ -304,12 +318,14 @@ class Checker {
                       .first_difference = o.deviation,
                       .seconds = o.seconds});
     }
-    AddSummary(absl::StrCat(rows.size(), " orders of sums revealed"), rows);
+    AddSummary(name, rows);
     return absl::OkStatus();
   }
 
   absl::Status RunSchedules() {
     const int64_t count = options_.schedules * (options_.full ? 20 : 1);
+    const std::string name = absl::StrCat(count, " random schedule", count == 1 ? "" : "s");
+    if (count == 0 || IsDone(name)) return absl::OkStatus();
     std::vector<CheckRow> rows;
     for (int64_t i = 0; i < count; ++i) {
       const auto start = Clock::now();
@@ -327,20 +343,21 @@ class Checker {
                                   }));
       break;
     }
-    if (count > 0) {
-      AddSummary(absl::StrCat(rows.size(), " random schedule", rows.size() == 1 ? "" : "s"), rows);
-    }
+    AddSummary(name, rows);
     return absl::OkStatus();
   }
 
   absl::Status RunEverySituation() {
     RequestSweepOptions sweep;
     sweep.on_row = [this](const CheckRow& row) { AddRow(row); };
+    sweep.is_done = options_.is_done;
     if (model_->max_positions() < 2 * (sweep.prompt + sweep.output)) return absl::OkStatus();
     return SweepRequest(model_, sweep).status();
   }
 
   using Clock = std::chrono::steady_clock;
+
+  bool IsDone(const std::string& name) const { return options_.is_done && options_.is_done(name); }
 
   void AddRow(const std::string& name, const Comparison& comparison, Clock::time_point start) {
     AddRow({.name = name,

@@ -20,6 +20,7 @@
 #include "invariance/random_schedule.h"
 #include "invariance/report.h"
 #include "kernels/ops.h"
+#include "runtime/model/model.h"
 
 namespace isobit {
 
@@ -37,9 +38,14 @@ struct CheckOptions {
   uint64_t first_schedule = 1;
   // Gets the first schedule with a difference, shrunk. May be empty.
   std::function<void(uint64_t seed, const RequestSchedule& shrunk)> on_failed_schedule = nullptr;
-  // Thread counts to try; empty where they have no meaning (a GPU).
+  // Thread counts to try, on a CPU.
   std::vector<int> thread_counts = {1, 2, 3, 5};
   CheckRowCallback on_row = nullptr;
+  // Called with the model before the first row; an error ends the check. May be empty.
+  std::function<absl::Status(const Model&)> on_model = nullptr;
+  // Rows that are left out because an earlier check of the same model, build and device ran them.
+  // The first row, with which all others are compared, is always run.
+  CheckRowFilter is_done = nullptr;
 };
 
 // Loads the model and runs all rows. A difference is not an error: it stands in its row. An error

@@ -30,6 +30,8 @@ struct CheckReport {
 
 // Called when a row is done, for a table that grows while one waits. May be empty.
 using CheckRowCallback = std::function<void(const CheckRow&)>;
+// Chooses rows by name. May be empty: none.
+using CheckRowFilter = std::function<bool(const std::string& name)>;
 
 }  // namespace isobit
 

@@ -22,6 +22,7 @@ struct RequestSweepOptions {
   int64_t output = 20;  // tokens
   int64_t most_company = 24;
   CheckRowCallback on_row = nullptr;
+  CheckRowFilter is_done = nullptr;  // rows that are left out
 };
 
 // One row a dimension. A row whose situation never came up (no preemption, no hit) fails. The model

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "invariance/order/operation_sums.h"
-#include "invariance/row_sweep.h"
+#include "invariance/order/paged_sequence.h"
 
 namespace isobit {
 namespace {
@@ -18,58 +19,14 @@ constexpr double kRounding = 0x1p-8 * 1.01;
 // number of keys. Values differ by column: each column of each key head carries a probe.
 class AttentionSum : public CancellingSum {
  public:
-  AttentionSum(Backend& backend, const AttentionSumShape& shape)
-      : backend_(backend),
+  AttentionSum(std::unique_ptr<PagedSequence> sequence, const AttentionSumShape& shape)
+      : sequence_(std::move(sequence)),
         shape_(shape),
         columns_(int64_t{shape.kv_heads} * shape.head_dim),
-        qkv_width_((int64_t{shape.heads} + 2 * shape.kv_heads) * shape.head_dim),
-        rows_(std::min(shape.rows, shape.keys)) {}
-
-  absl::Status Prepare() {
-    const int64_t pages = (shape_.keys + shape_.page_tokens - 1) / shape_.page_tokens;
-    auto cache = backend_.CreateKvCache({.layers = 1,
-                                         .kv_heads = shape_.kv_heads,
-                                         .head_dim = shape_.head_dim,
-                                         .page_tokens = shape_.page_tokens,
-                                         .pages = pages});
-    if (!cache.ok()) return cache.status();
-    cache_ = *std::move(cache);
-    qkv_.resize(static_cast<size_t>(shape_.keys * qkv_width_));
-    const int64_t q_width = int64_t{shape_.heads} * shape_.head_dim;
-    q_.resize(static_cast<size_t>(shape_.keys * q_width));
-    out_.resize(static_cast<size_t>(rows_ * q_width));
-    std::vector<int32_t> table, position, sequence(static_cast<size_t>(shape_.keys), 0);
-    for (int64_t i = 0; i < pages; ++i) table.push_back(static_cast<int32_t>(pages - 1 - i));
-    for (int64_t i = 0; i < shape_.keys; ++i) position.push_back(static_cast<int32_t>(i));
-    absl::Status status;
-    const auto keep = [&](absl::StatusOr<std::unique_ptr<Buffer>> made) {
-      if (status.ok()) status = made.status();
-      if (!made.ok()) return static_cast<Buffer*>(nullptr);
-      memory_.push_back(*std::move(made));
-      return memory_.back().get();
-    };
-    const Buffer* const buffers[] = {
-        keep(UploadNew(backend_, position)), keep(UploadNew(backend_, sequence)),
-        keep(UploadNew(backend_, table)),
-        keep(UploadNew(backend_, std::vector<int32_t>{0, static_cast<int32_t>(shape_.keys)})),
-        keep(UploadNew(backend_, std::vector<int32_t>{0, static_cast<int32_t>(rows_)}))};
-    qkv_buffer_ = keep(UploadNew(backend_, qkv_));
-    q_buffer_ = keep(UploadNew(backend_, q_));
-    out_buffer_ = keep(UploadNew(backend_, out_));
-    if (!status.ok()) return status;
-    all_ = {.rows = shape_.keys,
-            .sequences = 1,
-            .position = buffers[0]->As<int32_t>(),
-            .sequence = buffers[1]->As<int32_t>(),
-            .first_row = buffers[3]->As<int32_t>(),
-            .page_table = buffers[2]->As<int32_t>(),
-            .page_table_stride = pages,
-            .max_context = shape_.keys};
-    last_ = all_;
-    last_.rows = rows_;
-    last_.position += shape_.keys - rows_;
-    last_.first_row = buffers[4]->As<int32_t>();
-    return absl::OkStatus();
+        every_key_(static_cast<size_t>(shape.keys)),
+        qkv_(static_cast<size_t>(shape.keys * sequence_->qkv_width())),
+        q_(static_cast<size_t>(sequence_->rows() * shape.heads * shape.head_dim)) {
+    std::iota(every_key_.begin(), every_key_.end(), 0);
   }
 
   int64_t terms() const override { return shape_.terms(); }
@@ -98,32 +55,15 @@ class AttentionSum : public CancellingSum {
     for (size_t c = 0; c < batch.size(); ++c) {
       const auto set = [&](int32_t term, float value) {
         const int64_t key = shape_.first_key() + term;
-        const int64_t column = qkv_width_ - columns_ + static_cast<int64_t>(c);
-        qkv_[static_cast<size_t>(key * qkv_width_ + column)] = RoundToBf16(value);
+        const int64_t column = sequence_->first_value_column() + static_cast<int64_t>(c);
+        qkv_[static_cast<size_t>(key * sequence_->qkv_width() + column)] = RoundToBf16(value);
       };
       for (int32_t unit : batch[c].units) set(unit, 1);
       set(batch[c].plus, kHuge);
       set(batch[c].minus, -kHuge);
     }
-    backend_.Upload(qkv_.data(), qkv_.size() * sizeof(Bf16), qkv_buffer_->data());
-    backend_.Run(RopeKvWrite{.batch = &all_,
-                             .heads = shape_.heads,
-                             .kv_heads = shape_.kv_heads,
-                             .head_dim = shape_.head_dim,
-                             .qkv = qkv_buffer_->As<Bf16>(),
-                             .q = q_buffer_->As<Bf16>(),
-                             .cache = cache_.get()});
-    backend_.Run(Attention{.batch = &last_,
-                           .heads = shape_.heads,
-                           .kv_heads = shape_.kv_heads,
-                           .head_dim = shape_.head_dim,
-                           .softmax_scale = 1.0 / std::sqrt(static_cast<double>(shape_.head_dim)),
-                           .window = shape_.window,
-                           .q = q_buffer_->As<Bf16>(),
-                           .cache = cache_.get(),
-                           .out = out_buffer_->As<Bf16>()});
-    backend_.Download(out_buffer_->data(), out_.size() * sizeof(Bf16), out_.data());
-    return backend_.Synchronize();
+    sequence_->Write(every_key_, qkv_);
+    return sequence_->Attend(1.0 / std::sqrt(static_cast<double>(shape_.head_dim)), q_, &out_);
   }
 
   // All query heads of the key head must agree.
@@ -132,7 +72,7 @@ class AttentionSum : public CancellingSum {
     const int64_t first_head = column / shape_.head_dim * group;
     int64_t first = -1;
     for (int64_t head = first_head; head < first_head + group; ++head) {
-      const int64_t at = ((rows_ - 1) * shape_.heads + head) * shape_.head_dim + dim;
+      const int64_t at = ((sequence_->rows() - 1) * shape_.heads + head) * shape_.head_dim + dim;
       const double keys = static_cast<double>(terms());
       const double result = double{ToFloat(out_[static_cast<size_t>(at)])} * keys;
       const double nearest = std::round(result);
@@ -151,16 +91,11 @@ class AttentionSum : public CancellingSum {
     return first;
   }
 
-  Backend& backend_;
+  const std::unique_ptr<PagedSequence> sequence_;
   const AttentionSumShape shape_;
-  const int64_t columns_, qkv_width_, rows_;
-  std::unique_ptr<KvCache> cache_;
-  std::vector<std::unique_ptr<Buffer>> memory_;
+  const int64_t columns_;
+  std::vector<int32_t> every_key_;
   std::vector<Bf16> qkv_, q_, out_;
-  Buffer* qkv_buffer_ = nullptr;
-  Buffer* q_buffer_ = nullptr;
-  Buffer* out_buffer_ = nullptr;
-  RowBatch all_, last_;
 };
 
 }  // namespace
@@ -169,9 +104,9 @@ SummationTree AttentionSumShape::Contract() const { return AttentionTree(first_k
 
 absl::StatusOr<std::unique_ptr<CancellingSum>> MakeAttentionSum(Backend& backend,
                                                                 const AttentionSumShape& shape) {
-  auto sum = std::make_unique<AttentionSum>(backend, shape);
-  if (absl::Status s = sum->Prepare(); !s.ok()) return s;
-  return sum;
+  auto sequence = PagedSequence::Create(backend, shape);
+  if (!sequence.ok()) return sequence.status();
+  return std::make_unique<AttentionSum>(*std::move(sequence), shape);
 }
 
 }  // namespace isobit

@@ -11,10 +11,12 @@
 namespace isobit {
 namespace {
 
-// The square of the large term is 2^24, whose last bit is 2; one small square is 0.77, less than
-// half of that, and two are more.
+// The square of the large term is 2^24, whose last bit is 2.
 constexpr float kLarge = 0x1p+12f;
-constexpr float kSmall = 0.875f;
+constexpr float kQuarter = 0.5f;
+
+// A number with about this square: bf16 is near enough for what probes ask for.
+Bf16 RootOf(float quarters) { return RoundToBf16(std::sqrt(quarters * kQuarter)); }
 
 class RmsNormSum : public NonNegativeSum {
  public:
@@ -38,8 +40,8 @@ class RmsNormSum : public NonNegativeSum {
 
   int64_t terms() const override { return width_; }
 
-  absl::StatusOr<std::vector<bool>> MeetFirst(std::span<const TripleProbe> probes) override {
-    std::vector<bool> together;
+  absl::StatusOr<std::vector<bool>> Raised(std::span<const TripleProbe> probes) override {
+    std::vector<bool> raised;
     const auto rows = static_cast<size_t>(rows_);
     for (size_t begin = 0; begin < probes.size(); begin += rows) {
       const auto batch = probes.subspan(begin, std::min(rows, probes.size() - begin));
@@ -52,10 +54,10 @@ class RmsNormSum : public NonNegativeSum {
               absl::StrCat("the norm of a row with three terms is not a number: ", batch[r].large,
                            ", ", batch[r].a, ", ", batch[r].b));
         }
-        together.push_back(std::isfinite(ToFloat(y)));
+        raised.push_back(std::isfinite(ToFloat(y)));
       }
     }
-    return together;
+    return raised;
   }
 
  private:
@@ -65,7 +67,8 @@ class RmsNormSum : public NonNegativeSum {
     for (size_t r = 0; r < batch.size(); ++r) {
       Bf16* const row = x_.data() + r * static_cast<size_t>(width_);
       row[batch[r].large] = RoundToBf16(kLarge);
-      row[batch[r].a] = row[batch[r].b] = RoundToBf16(kSmall);
+      row[batch[r].a] = RootOf(batch[r].a_quarters);
+      row[batch[r].b] = RootOf(batch[r].b_quarters);
     }
     backend_.Upload(x_.data(), x_.size() * sizeof(Bf16), x_buffer_->data());
     backend_.Run(RmsNorm{.rows = rows_,

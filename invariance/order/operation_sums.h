@@ -5,8 +5,9 @@
 // know nothing of how a backend computes.
 //
 // Every output that has the same terms must give the same result, or the sum reports it: so one
-// revealed order holds for all columns of a GEMM and all query heads of an attention that were
-// looked at. Each row of a batch carries a probe of its own.
+// revealed order holds for all columns of a GEMM and of an attention that were looked at. Each row
+// of a batch and each head carries probes of its own, so that a row or head with another order
+// gives results that fit no one tree, or another tree.
 
 #include <cstdint>
 #include <memory>
@@ -46,9 +47,9 @@ absl::StatusOr<std::unique_ptr<CancellingSum>> MakeGemmSum(Backend& backend,
 absl::StatusOr<std::unique_ptr<NonNegativeSum>> MakeRmsNormSum(Backend& backend, int64_t rows,
                                                                int64_t width);
 
-// One output of attention: the sum over keys of probabilities (here all 1) times values, through
-// all splits and their merges. Terms are the keys that the last row of a sequence of `keys` tokens
-// sees.
+// One output of attention: the sum over keys of probabilities (here all 1) times values, or the sum
+// of the probabilities alone, by which it is divided; through all splits and their merges. Terms
+// are the keys that the last row of a sequence of `keys` tokens sees.
 struct AttentionSumShape {
   int64_t rows = 1;  // that are attended to in one step: 1 is decoding, more a chunk of a prefill
   int64_t keys = 0;
@@ -64,6 +65,9 @@ struct AttentionSumShape {
 };
 absl::StatusOr<std::unique_ptr<CancellingSum>> MakeAttentionSum(Backend& backend,
                                                                 const AttentionSumShape& shape);
+// REQUIRES: head_dim >= 2.
+absl::StatusOr<std::unique_ptr<NonNegativeSum>> MakeAttentionRowSum(Backend& backend,
+                                                                    const AttentionSumShape& shape);
 
 }  // namespace isobit
 

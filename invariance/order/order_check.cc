@@ -99,9 +99,13 @@ class AllOrders {
                                          .kv_heads = shape_.kv_heads,
                                          .head_dim = shape_.head_dim,
                                          .page_tokens = shape_.page_tokens};
+    const std::string name =
+        absl::StrCat("attention over ", attention.keys, " keys, ", RowsName(rows));
     Add(
-        absl::StrCat("attention over ", attention.keys, " keys, ", RowsName(rows)),
-        [&] { return MakeAttentionSum(backend_, attention); },
+        name, [&] { return MakeAttentionSum(backend_, attention); },
+        [&] { return attention.Contract(); });
+    Add(
+        absl::StrCat("row sum of ", name), [&] { return MakeAttentionRowSum(backend_, attention); },
         [&] { return attention.Contract(); });
   }
 

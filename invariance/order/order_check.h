@@ -33,8 +33,8 @@ struct OrderOptions {
   std::function<void(const RevealedOrder&)> on_order = nullptr;  // called when one is done
 };
 
-// Linear layers with every epilogue, RMSNorm and attention in a model's shapes. An error is the
-// backend's. Exact integer sums (sampling) have no order.
+// Linear layers with every epilogue, RMSNorm, attention and its row sum in a model's shapes. An
+// error is the backend's. Exact integer sums (sampling) have no order.
 absl::StatusOr<std::vector<RevealedOrder>> RevealOrders(Backend& backend, const ModelShape& shape,
                                                         const OrderOptions& options);
 

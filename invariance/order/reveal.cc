@@ -203,110 +203,179 @@ class CancellingRevealer {
   SummationTree tree_;
 };
 
-// ---- Sums of squares
+// ---- Sums without negative terms
+
+// Do `a` and `b` meet each other before either meets `outside`?
+struct Triple {
+  int32_t outside = 0;
+  int32_t a = 0;
+  int32_t b = 0;
+};
+
+// In quarters of the last bit of the large term. A step that cuts takes 2.875 and 1.875 to 2 and 1
+// one by one, less than a last bit, and together they are more than one. But rounding to nearest
+// takes 2.875 up by itself; there 1.5 is lost, and twice that is not.
+constexpr float kMore = 2.875f, kLess = 1.875f, kSame = 1.5f;
+
+absl::StatusOr<std::vector<bool>> MeetFirst(NonNegativeSum& sum, std::span<const Triple> triples) {
+  std::vector<bool> together(triples.size(), false);
+  std::vector<size_t> open(triples.size());
+  std::iota(open.begin(), open.end(), 0);
+  const auto raised = [&](const std::vector<size_t>& of, float a, float b) {
+    std::vector<TripleProbe> probes;
+    for (size_t i : of) {
+      probes.push_back({triples[i].outside, triples[i].a, triples[i].b, a, b});
+    }
+    return sum.Raised(probes);
+  };
+  const auto one_by_one = raised(open, kMore, kLess);
+  if (!one_by_one.ok()) return one_by_one.status();
+  std::erase_if(open, [&](size_t i) { return !(*one_by_one)[i]; });
+  // If neither is taken up by itself, the step at which the large term meets them cuts.
+  const auto a_alone = raised(open, kMore, 0), b_alone = raised(open, 0, kMore);
+  if (!a_alone.ok()) return a_alone.status();
+  if (!b_alone.ok()) return b_alone.status();
+  std::vector<size_t> nearest;
+  for (size_t k = 0; k < open.size(); ++k) {
+    const bool cuts = !(*a_alone)[k] && !(*b_alone)[k];
+    if (cuts) {
+      together[open[k]] = true;
+    } else {
+      nearest.push_back(open[k]);
+    }
+  }
+  const auto taken_up = raised(nearest, kSame, kSame);
+  if (!taken_up.ok()) return taken_up.status();
+  for (size_t k = 0; k < nearest.size(); ++k) together[nearest[k]] = (*taken_up)[k];
+  return together;
+}
 
 class TripleRevealer {
  public:
   explicit TripleRevealer(NonNegativeSum& sum) : sum_(sum) {}
 
   absl::StatusOr<SummationTree> Run() {
-    std::vector<int32_t> all(static_cast<size_t>(sum_.terms()));
-    std::iota(all.begin(), all.end(), 0);
-    const absl::StatusOr<int32_t> root = Build(std::move(all));
+    std::vector<Part> all;
+    for (int64_t i = 0; i < sum_.terms(); ++i) all.push_back({.term = static_cast<int32_t>(i)});
+    const absl::StatusOr<Part> root = Build(std::move(all));
     if (!root.ok()) return root.status();
+    if (root->node < 0) tree_.Add({root->term}, {});
     if (absl::Status s = Verify(); !s.ok()) return s;
     return std::move(tree_);
   }
 
  private:
-  // Other sums that the pivot's sum meets on its way up.
-  struct Sibling {
-    std::vector<int32_t> terms;
-    int64_t met_before = 0;  // siblings that the pivot meets earlier
+  // A term or a sum that is known; of a sum, any of its terms stands for it.
+  struct Part {
+    int32_t term = 0;
+    int32_t node = -1;  // of the sum
   };
 
-  // The node of the sum of `terms`, which meet each other before anything else.
-  absl::StatusOr<int32_t> Build(std::vector<int32_t> terms) {
-    const auto at = static_cast<size_t>(random_.Below(static_cast<int64_t>(terms.size())));
-    const int32_t pivot = terms[at];
-    terms.erase(terms.begin() + static_cast<ptrdiff_t>(at));
-    int32_t sum = tree_.Add({pivot}, {});
-    absl::StatusOr<std::vector<Sibling>> siblings = Siblings(pivot, std::move(terms));
-    if (!siblings.ok()) return siblings.status();
-    if (absl::Status s = Rank(pivot, *siblings); !s.ok()) return s;
-    std::ranges::sort(*siblings, {}, &Sibling::met_before);
-    for (size_t i = 0; i < siblings->size();) {
-      std::vector<int32_t> children = {sum};
-      size_t end = i;
-      for (; end < siblings->size() && (*siblings)[end].met_before == (*siblings)[i].met_before;
-           ++end) {
-        const absl::StatusOr<int32_t> child = Build(std::move((*siblings)[end].terms));
-        if (!child.ok()) return child.status();
-        children.push_back(*child);
+  // The sum of `parts`, which meet each other before anything else.
+  absl::StatusOr<Part> Build(std::vector<Part> parts) {
+    while (parts.size() > 1) {
+      // Two at random: a chain is cut somewhere in its middle, whichever end it starts at.
+      for (size_t i : {0, 1}) {
+        const int64_t left = static_cast<int64_t>(parts.size() - i);
+        std::swap(parts[i], parts[i + static_cast<size_t>(random_.Below(left))]);
       }
-      sum = tree_.Add({}, std::move(children));
-      i = end;
+      absl::StatusOr<Split> split = SplitAt(parts);
+      if (!split.ok()) return split.status();
+      absl::StatusOr<Part> sum = AddStep(std::move(split->children));
+      if (!sum.ok()) return sum.status();
+      parts = std::move(split->outside);
+      parts.push_back(*sum);
     }
-    return sum;
+    return parts.front();
   }
 
-  // Groups terms that meet each other before they meet the pivot.
-  absl::StatusOr<std::vector<Sibling>> Siblings(int32_t pivot, std::vector<int32_t> terms) {
-    std::vector<Sibling> siblings;
-    while (!terms.empty()) {
-      Sibling sibling;
-      sibling.terms.push_back(terms.front());
-      std::vector<TripleProbe> probes;
-      for (size_t i = 1; i < terms.size(); ++i) probes.push_back({pivot, terms[0], terms[i]});
-      const absl::StatusOr<std::vector<bool>> together = sum_.MeetFirst(probes);
+  // What the step at which two parts meet adds, and the parts that are not below it.
+  struct Split {
+    std::vector<std::vector<Part>> children;
+    std::vector<Part> outside;
+  };
+
+  absl::StatusOr<Split> SplitAt(const std::vector<Part>& parts) {
+    const Part a = parts[0], b = parts[1];
+    std::vector<Part> rest(parts.begin() + 2, parts.end()), inside, not_a, others;
+    Split split = {.children = {{a}, {b}}, .outside = {}};
+    std::vector<Part>*const with_a = &split.children[0], *const with_b = &split.children[1];
+    const auto divide = [&](const std::vector<Part>& from, const auto& triple,
+                            std::vector<Part>& yes, std::vector<Part>& no) {
+      std::vector<Triple> triples;
+      for (const Part& part : from) triples.push_back(triple(part.term));
+      const absl::StatusOr<std::vector<bool>> together = MeetFirst(sum_, triples);
       if (!together.ok()) return together.status();
-      std::vector<int32_t> rest;
-      for (size_t i = 1; i < terms.size(); ++i) {
-        ((*together)[i - 1] ? sibling.terms : rest).push_back(terms[i]);
-      }
-      siblings.push_back(std::move(sibling));
-      terms = std::move(rest);
+      for (size_t i = 0; i < from.size(); ++i) ((*together)[i] ? yes : no).push_back(from[i]);
+      return absl::OkStatus();
+    };
+    absl::Status status = divide(
+        rest,
+        [&](int32_t t) {
+          return Triple{t, a.term, b.term};
+        },
+        split.outside, inside);
+    status.Update(divide(
+        inside,
+        [&](int32_t t) {
+          return Triple{b.term, a.term, t};
+        },
+        *with_a, not_a));
+    status.Update(divide(
+        not_a,
+        [&](int32_t t) {
+          return Triple{a.term, b.term, t};
+        },
+        *with_b, others));
+    while (status.ok() && !others.empty()) {
+      const Part first = others.front();
+      std::vector<Part> sibling = {first}, left;
+      others.erase(others.begin());
+      status = divide(
+          others,
+          [&](int32_t t) {
+            return Triple{a.term, first.term, t};
+          },
+          sibling, left);
+      split.children.push_back(std::move(sibling));
+      others = std::move(left);
     }
-    return siblings;
+    if (!status.ok()) return status;
+    return split;
   }
 
-  absl::Status Rank(int32_t pivot, std::vector<Sibling>& siblings) {
-    std::vector<TripleProbe> probes;
-    std::vector<size_t> of;
-    for (size_t i = 0; i < siblings.size(); ++i) {
-      for (size_t j = 0; j < siblings.size(); ++j) {
-        if (i == j) continue;
-        probes.push_back({siblings[i].terms[0], pivot, siblings[j].terms[0]});
-        of.push_back(i);
-      }
+  absl::StatusOr<Part> AddStep(std::vector<std::vector<Part>> children) {
+    std::vector<int32_t> terms, nodes;
+    const int32_t any = children.front().front().term;
+    for (std::vector<Part>& child : children) {
+      const absl::StatusOr<Part> sum = Build(std::move(child));
+      if (!sum.ok()) return sum.status();
+      (sum->node < 0 ? terms : nodes).push_back(sum->node < 0 ? sum->term : sum->node);
     }
-    const absl::StatusOr<std::vector<bool>> earlier = sum_.MeetFirst(probes);
-    if (!earlier.ok()) return earlier.status();
-    for (size_t i = 0; i < of.size(); ++i) siblings[of[i]].met_before += (*earlier)[i] ? 1 : 0;
-    return absl::OkStatus();
+    return Part{.term = any, .node = tree_.Add(std::move(terms), std::move(nodes))};
   }
 
   absl::Status Verify() {
     const int64_t n = sum_.terms();
     if (n < 3) return absl::OkStatus();
-    std::vector<TripleProbe> probes;
+    std::vector<Triple> triples;
     for (int i = 0; i < kVerifyingProbes; ++i) {
       std::vector<int32_t> terms;
       while (terms.size() < 3) {
         const auto term = static_cast<int32_t>(random_.Below(n));
         if (std::ranges::find(terms, term) == terms.end()) terms.push_back(term);
       }
-      probes.push_back({terms[0], terms[1], terms[2]});
+      triples.push_back({terms[0], terms[1], terms[2]});
     }
-    const absl::StatusOr<std::vector<bool>> together = sum_.MeetFirst(probes);
+    const absl::StatusOr<std::vector<bool>> together = MeetFirst(sum_, triples);
     if (!together.ok()) return together.status();
     const Ancestors ancestors(tree_);
-    for (size_t i = 0; i < probes.size(); ++i) {
-      const TripleProbe& p = probes[i];
-      const bool expected = !ancestors.IsBelow(p.large, ancestors.Meeting(p.a, p.b));
+    for (size_t i = 0; i < triples.size(); ++i) {
+      const Triple& t = triples[i];
+      const bool expected = !ancestors.IsBelow(t.outside, ancestors.Meeting(t.a, t.b));
       if (expected == (*together)[i]) continue;
-      return NotATree(absl::StrCat("terms ", p.a, " and ", p.b, (*together)[i] ? "" : " do not",
-                                   " meet before term ", p.large,
+      return NotATree(absl::StrCat("terms ", t.a, " and ", t.b, (*together)[i] ? "" : " do not",
+                                   " meet before term ", t.outside,
                                    "; in the order found it is the other way round"));
     }
     return absl::OkStatus();
@@ -348,17 +417,18 @@ absl::StatusOr<std::vector<int64_t>> PlainSum::Survivors(std::span<const Cancell
   return counts;
 }
 
-absl::StatusOr<std::vector<bool>> PlainSum::MeetFirst(std::span<const TripleProbe> probes) {
-  std::vector<bool> together;
+absl::StatusOr<std::vector<bool>> PlainSum::Raised(std::span<const TripleProbe> probes) {
+  constexpr float kLarge = 0x1p+24f, kQuarter = 0.5f;
+  std::vector<bool> raised;
   std::vector<float> terms(static_cast<size_t>(terms_));
   for (const TripleProbe& probe : probes) {
     std::ranges::fill(terms, 0.0f);
-    // The last bit of 2^24 is 2; 0.75 alone is less than half of it.
-    terms[static_cast<size_t>(probe.large)] = 0x1p+24f;
-    terms[static_cast<size_t>(probe.a)] = terms[static_cast<size_t>(probe.b)] = 0.75f;
-    together.push_back(function_(terms) > 0x1p+24f);
+    terms[static_cast<size_t>(probe.large)] = kLarge;
+    terms[static_cast<size_t>(probe.a)] = probe.a_quarters * kQuarter;
+    terms[static_cast<size_t>(probe.b)] = probe.b_quarters * kQuarter;
+    raised.push_back(function_(terms) > kLarge);
   }
-  return together;
+  return raised;
 }
 
 }  // namespace isobit

@@ -11,8 +11,9 @@
 // largest one's exponent: they lose the ones of their own step too, which makes them one node of
 // many children.
 //
-// Sums of squares have no negative terms. There the question is put to three terms: two, each a
-// little less than half of the last bit of a third, raise it only if they meet each other first.
+// Sums of squares and of probabilities have no negative terms. There the question is put to three
+// terms: two that are each lost beside a third, and not lost together. They raise the third only if
+// they meet each other first.
 
 #include <cstdint>
 #include <functional>
@@ -46,25 +47,31 @@ class CancellingSum {
       std::span<const CancellingProbe> probes) = 0;
 };
 
-// A third term much larger than two others.
+// A term much larger than two others. These are given in quarters of its last bit; 0: no such term.
 struct TripleProbe {
   int32_t large = 0;
   int32_t a = 0;
   int32_t b = 0;
+  float a_quarters = 0;
+  float b_quarters = 0;
 };
 
-// A sum of terms that are not negative, each addition rounded to nearest.
+// A sum of terms that are not negative. Each step rounds to nearest, or cuts toward zero: the terms
+// of a fused step to quarters of the last bit of the largest or coarser, then their sum to that
+// bit.
 class NonNegativeSum {
  public:
   virtual ~NonNegativeSum() = default;
   virtual int64_t terms() const = 0;
-  // Whether `a` and `b` are added to each other before `large` is added to either.
-  virtual absl::StatusOr<std::vector<bool>> MeetFirst(std::span<const TripleProbe> probes) = 0;
+  // Whether the result is more than the large term alone; one a probe. Terms that are not in a
+  // probe count nothing. An error is the device's, or says that a result is neither.
+  virtual absl::StatusOr<std::vector<bool>> Raised(std::span<const TripleProbe> probes) = 0;
 };
 
 // The order of a sum. FailedPrecondition if its results are not those of one tree, whatever the
-// terms are; that is tried with some hundred random probes after the tree was found. Evaluations:
-// about 2 terms for a chain, terms * log(terms) for a balanced tree.
+// terms are; that is tried with some hundred random probes after the tree was found. Evaluations
+// of a cancelling sum: about 2 terms for a chain, terms * log(terms) for a balanced tree; of one
+// without negative terms: some times terms * log(terms).
 absl::StatusOr<SummationTree> RevealOrder(CancellingSum& sum);
 absl::StatusOr<SummationTree> RevealOrder(NonNegativeSum& sum);
 
@@ -77,7 +84,7 @@ class PlainSum : public CancellingSum, public NonNegativeSum {
   int64_t terms() const override { return terms_; }
   int64_t most_units() const override { return int64_t{1} << 23; }
   absl::StatusOr<std::vector<int64_t>> Survivors(std::span<const CancellingProbe> probes) override;
-  absl::StatusOr<std::vector<bool>> MeetFirst(std::span<const TripleProbe> probes) override;
+  absl::StatusOr<std::vector<bool>> Raised(std::span<const TripleProbe> probes) override;
 
  private:
   const int64_t terms_;

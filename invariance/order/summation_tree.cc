@@ -20,6 +20,19 @@ std::vector<int32_t> Range(int64_t begin, int64_t end) {
   return terms;
 }
 
+// "0..15" and "40": ascending numbers as ranges.
+std::vector<std::string> RangesOf(std::span<const int32_t> terms) {
+  std::vector<std::string> ranges;
+  for (size_t i = 0; i < terms.size();) {
+    size_t end = i + 1;
+    while (end < terms.size() && terms[end] == terms[end - 1] + 1) ++end;
+    ranges.push_back(end == i + 1 ? absl::StrCat(terms[i])
+                                  : absl::StrCat(terms[i], "..", terms[end - 1]));
+    i = end;
+  }
+  return ranges;
+}
+
 // ---- Comparing
 
 // A set of terms as one number: equal sets have equal keys, and different sets differ but for a
@@ -205,6 +218,19 @@ std::vector<int32_t> SummationTree::TermsBelow(int32_t index) const {
   return terms;
 }
 
+std::string SummationTree::ToText() const {
+  std::vector<std::string> texts(nodes_.size());  // children have smaller indices
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    std::vector<std::string> parts;
+    for (int32_t child : nodes_[i].nodes) {
+      parts.push_back(std::move(texts[static_cast<size_t>(child)]));
+    }
+    for (const std::string& range : RangesOf(nodes_[i].terms)) parts.push_back(range);
+    texts[i] = absl::StrCat("(", absl::StrJoin(parts, " "), ")");
+  }
+  return root_ < 0 ? "" : texts[static_cast<size_t>(root_)];
+}
+
 std::string SummationTree::Describe(int most_lines) const {
   std::vector<std::string> lines = Outline(*this).Write(root());
   const auto most = static_cast<size_t>(most_lines);
@@ -286,14 +312,7 @@ SummationTree AttentionTree(int64_t first_key, int64_t last_key) {
 }
 
 std::string DescribeTerms(std::span<const int32_t> terms) {
-  std::vector<std::string> ranges;
-  for (size_t i = 0; i < terms.size();) {
-    size_t end = i + 1;
-    while (end < terms.size() && terms[end] == terms[end - 1] + 1) ++end;
-    ranges.push_back(end == i + 1 ? absl::StrCat(terms[i])
-                                  : absl::StrCat(terms[i], "..", terms[end - 1]));
-    i = end;
-  }
+  std::vector<std::string> ranges = RangesOf(terms);
   constexpr size_t kMostRanges = 8;
   if (ranges.size() > kMostRanges) {
     ranges.resize(kMostRanges);

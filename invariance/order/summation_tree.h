@@ -37,6 +37,10 @@ class SummationTree {
   // Below a node, ascending.
   std::vector<int32_t> TermsBelow(int32_t index) const;
 
+  // The whole tree in one line: a step in parentheses, first the sums that it adds, then its terms.
+  // "(((0..15) 16..31) 32..47)".
+  std::string ToText() const;
+
   // For people: an indented outline in which chains and repetitions are folded, of at most
   // `most_lines` lines.
   std::string Describe(int most_lines = 40) const;

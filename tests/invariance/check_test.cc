@@ -19,12 +19,10 @@ using ::testing::HasSubstr;
 // As little work as possible: a check runs its requests some thirty times.
 constexpr TinyModelOptions kTiny = {
     .layers = 1, .width = 32, .ffn_width = 32, .heads = 2, .kv_heads = 1, .context_length = 1024};
-constexpr std::string_view kSweeps = "13 sweeps of single operations";
-constexpr std::string_view kOrders = "16 orders of sums revealed";
+constexpr std::string_view kSweeps = "sweeps of single operations";
+constexpr std::string_view kOrders = "orders of sums revealed";
 
-CheckReport Check(const std::function<std::unique_ptr<Backend>()>& make,
-                  const CheckOptions& options) {
-  const auto factory = [&](int) -> absl::StatusOr<std::unique_ptr<Backend>> { return make(); };
+CheckReport Check(const BackendFactory& factory, const CheckOptions& options) {
   auto report = CheckModel(WriteTinyModel(kTiny), factory, options);
   EXPECT_TRUE(report.ok()) << report.status();
   return *std::move(report);
@@ -40,7 +38,7 @@ std::string FirstDifference(const CheckReport& report, std::string_view name) {
 TEST(Check, EveryRowComparesAndPasses) {
   std::vector<std::string> seen;
   const CheckReport report = Check(
-      CreateReferenceBackend,
+      [](int threads) { return CreateCpuBackend({.threads = threads}); },
       {.thread_counts = {1, 2}, .on_row = [&](const CheckRow& r) { seen.push_back(r.name); }});
   EXPECT_TRUE(report.ok());
   std::set<std::string> names;
@@ -54,18 +52,51 @@ TEST(Check, EveryRowComparesAndPasses) {
   }
   EXPECT_EQ(seen.size(), report.rows.size());
   EXPECT_EQ(names.size(), report.rows.size()) << "two rows have one name";
-  for (const char* name : {"alone, twice", "16 at once", "step budget of 7 tokens", "among noise",
-                           "small KV pool, preempted", "prefix cache, cold and warm",
-                           "scored = decoded", "free KV pages hold NaN", "2 threads",
-                           "16 orders of sums revealed", "1 random schedule"}) {
+  for (const char* name :
+       {"alone, twice", "16 at once", "step budget of 7 tokens", "among noise",
+        "small KV pool, preempted", "prefix cache, cold and warm", "scored = decoded",
+        "free KV pages hold NaN", "2 threads", "orders of sums revealed", "1 random schedule"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
+}
+
+// A check that goes on after another one.
+TEST(Check, LeavesOutWhatIsDone) {
+  const auto make = [](int threads) { return CreateCpuBackend({.threads = threads}); };
+  std::vector<std::string> asked;
+  std::string digest;
+  const CheckReport report = Check(make, {.thread_counts = {2},
+                                          .on_model =
+                                              [&](const Model& model) {
+                                                digest = model.digest().ToHex();
+                                                return absl::OkStatus();
+                                              },
+                                          .is_done =
+                                              [&](const std::string& name) {
+                                                asked.push_back(name);
+                                                return name != "2 threads";
+                                              }});
+  EXPECT_EQ(digest.size(), 32u);
+  ASSERT_EQ(report.rows.size(), 2u);
+  EXPECT_EQ(report.rows[0].name, "alone, twice");
+  EXPECT_EQ(report.rows[1].name, "2 threads");
+  EXPECT_TRUE(report.ok());
+  for (std::string_view name : {kSweeps, kOrders, std::string_view("1 random schedule")}) {
+    EXPECT_NE(std::ranges::find(asked, name), asked.end()) << name;
+  }
+  const auto refuse = [](const Model&) { return absl::AbortedError("another model"); };
+  EXPECT_EQ(CheckModel(WriteTinyModel(kTiny), make, {.on_model = refuse}).status().message(),
+            "another model");
 }
 
 class CheckFaultTest : public testing::TestWithParam<Fault> {};
 
 TEST_P(CheckFaultTest, IsCaught) {
-  const CheckReport report = Check(GetParam().make, {.schedules = 0, .thread_counts = {}});
+  const auto make = [](int) -> absl::StatusOr<std::unique_ptr<Backend>> {
+    return GetParam().make();
+  };
+  const CheckReport report = Check(make, {.schedules = 0, .thread_counts = {1}});
+  EXPECT_EQ(FirstDifference(report, "1 thread"), "no such row: 1 thread") << "not a CPU";
   EXPECT_FALSE(report.ok());
   EXPECT_THAT(FirstDifference(report, kSweeps), HasSubstr(GetParam().operation));
   const auto failed = [](const CheckRow& row) {

@@ -1,5 +1,6 @@
 #include "tests/invariance/golden_digests.h"
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 #include <variant>
@@ -14,6 +15,9 @@ namespace isobit {
 namespace {
 
 using nlohmann::json;
+
+// In the file of requests: drawn at random, with penalties and a bias.
+constexpr size_t kReceiptRequest = 7;
 
 absl::StatusOr<PreparedRequest> Prepare(const Model& model, const Request& request) {
   PreparedRequest prepared;
@@ -127,6 +131,38 @@ absl::StatusOr<json> ComputeTinyGoldens(
     models.push_back(*std::move(golden));
   }
   return json{{"contract", kContractVersion}, {"models", models}};
+}
+
+absl::StatusOr<std::vector<Receipt>> ComputeTinyReceipts(
+    const std::function<std::unique_ptr<Backend>()>& make_backend) {
+  std::vector<Receipt> receipts;
+  for (const GoldenModel& tiny : GoldenTinyModels()) {
+    auto model = Model::Load(WriteTinyModel(tiny.options), make_backend());
+    if (!model.ok()) return model.status();
+    auto requests = ReadRequests(**model, GoldenDigestsFolder() + tiny.requests);
+    if (!requests.ok()) return requests.status();
+    // Of the file with one request, that one.
+    const size_t index = std::min(kReceiptRequest, requests->size() - 1);
+    ScheduledRequest request = std::move((*requests)[index]);
+    AskForReceipt(request.request.sampling);
+    const SamplingParams sampling = request.request.sampling;
+    const Digest digest = (*model)->digest();
+    auto engine = EngineCore::Create(*std::move(model), {.kv_cache_tokens = 8192});
+    if (!engine.ok()) return engine.status();
+    auto outcomes = RunSchedule(**engine, {std::move(request)});
+    if (!outcomes.ok()) return outcomes.status();
+    const Outcome& outcome = outcomes->front();
+    if (!outcome.status.ok()) return outcome.status;
+    auto receipt =
+        MakeReceipt("isobit_make_goldens", tiny.name, digest, sampling, outcome.completion);
+    if (!receipt.ok()) return receipt.status();
+    receipts.push_back(*std::move(receipt));
+  }
+  return receipts;
+}
+
+std::string GoldenTinyReceiptPath(size_t index) {
+  return absl::StrCat(ISOBIT_SOURCE_DIR "/golden/receipts/", "tiny_", index, ".json");
 }
 
 absl::StatusOr<json> ComputeModelGolden(const std::string& model_path,

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/ops.h"
 #include "nlohmann/json.hpp"
+#include "runtime/receipt/receipt.h"
 #include "tests/tiny_model.h"
 
 namespace isobit {
@@ -38,6 +39,12 @@ absl::StatusOr<nlohmann::json> ComputeGolden(const std::string& name, const std:
 // Of all tiny models: {"contract", "models": [...]}. `make_backend` is called for each.
 absl::StatusOr<nlohmann::json> ComputeTinyGoldens(
     const std::function<std::unique_ptr<Backend>()>& make_backend);
+// A receipt of one of its requests, drawn at random with a penalty, for each tiny model; in the
+// order of GoldenTinyModels.
+absl::StatusOr<std::vector<Receipt>> ComputeTinyReceipts(
+    const std::function<std::unique_ptr<Backend>()>& make_backend);
+// The file of the receipt of tiny model `index`: golden/receipts/tiny_0.json, ...
+std::string GoldenTinyReceiptPath(size_t index);
 // Of the real model.
 absl::StatusOr<nlohmann::json> ComputeModelGolden(const std::string& model_path,
                                                   std::unique_ptr<Backend> backend);

@@ -21,6 +21,7 @@
 namespace isobit {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Terms = std::span<const float>;
 
@@ -123,6 +124,12 @@ TEST(RevealOrder, FindsKnownOrdersWithoutNegativeTerms) {
   for (int64_t terms : {1, 2, 3, 9, 130}) {
     EXPECT_EQ(FirstDeviation(RowSumTree(terms), RevealNonNegative(terms, Lanes)), "") << terms;
   }
+  // Fused steps, which cut.
+  EXPECT_EQ(FirstDeviation(ChainTree(500, 16), RevealNonNegative(500, Chain16)), "");
+  EXPECT_EQ(FirstDeviation(ChainTree(500, 8), RevealNonNegative(500, Chain8)), "");
+  for (int64_t terms : {1, 2, 3, 15, 16, 17, 33}) {
+    EXPECT_EQ(FirstDeviation(ChainTree(terms, 16), RevealNonNegative(terms, Chain16)), "") << terms;
+  }
 }
 
 TEST(RevealOrder, DescribesThem) {
@@ -145,8 +152,10 @@ TEST(RevealOrder, DescribesThem) {
   EXPECT_EQ(RevealNonNegative(2048, Lanes).Describe(40).find("lines more"), std::string::npos);
 }
 
-// Each against the chain of 16, and each against each other.
-TEST(RevealOrder, TellsOrdersApart) {
+// Each against the chain of 16, and each against each other; by both ways of asking.
+class TellApart : public testing::TestWithParam<bool> {};
+
+TEST_P(TellApart, AllOrders) {
   constexpr int64_t kTerms = 256;
   const std::vector<std::pair<std::string, PlainFunction>> sums = {
       {"sequential", Sequential}, {"backward", Backward},
@@ -154,8 +163,12 @@ TEST(RevealOrder, TellsOrdersApart) {
       {"chain of 16", Chain16},   {"chain of 8", Chain8},
       {"split-K", SplitK},        {"chain backward", Chain16Backward},
       {"stream-K", StreamK},      {"groups", Groups16}};
+  const auto reveal = [](PlainFunction function) {
+    return GetParam() ? RevealNonNegative(kTerms, std::move(function))
+                      : Reveal(kTerms, std::move(function));
+  };
   std::vector<SummationTree> trees;
-  for (const auto& [name, function] : sums) trees.push_back(Reveal(kTerms, function));
+  for (const auto& [name, function] : sums) trees.push_back(reveal(function));
   for (size_t i = 0; i < sums.size(); ++i) {
     for (size_t j = 0; j < sums.size(); ++j) {
       EXPECT_EQ(FirstDeviation(trees[i], trees[j]).empty(), i == j)
@@ -164,7 +177,7 @@ TEST(RevealOrder, TellsOrdersApart) {
   }
   const SummationTree contract = ChainTree(kTerms, 16);
   const auto deviation = [&](PlainFunction f) {
-    return FirstDeviation(contract, Reveal(kTerms, std::move(f)));
+    return FirstDeviation(contract, reveal(std::move(f)));
   };
   EXPECT_EQ(deviation(Chain8), "one step adds 0..7; there the contract has a step of 0..15");
   EXPECT_EQ(deviation(Sequential), "one step adds 0..1; there the contract has a step of 0..15");
@@ -177,6 +190,10 @@ TEST(RevealOrder, TellsOrdersApart) {
   EXPECT_EQ(deviation(Groups16),
             "one step adds 16..31; there the contract has a step of (0..15), 16..31");
 }
+
+INSTANTIATE_TEST_SUITE_P(RevealOrder, TellApart, testing::Bool(), [](const auto& param) {
+  return param.param ? "WithoutNegativeTerms" : "TermsThatCancel";
+});
 
 TEST(RevealOrder, RefusesWhatIsNoTree) {
   const auto reveal = [](PlainFunction function) {
@@ -216,7 +233,7 @@ TEST_P(BackendOrderTest, IsTheContracts) {
   const auto backend = MakeBackend(GetParam());
   const auto orders = RevealOrders(*backend, kShape, {.rows = {1, 33}, .keys = 130});
   ASSERT_TRUE(orders.ok()) << orders.status();
-  EXPECT_EQ(orders->size(), 2 * 8u);
+  EXPECT_EQ(orders->size(), 2 * 9u);
   for (const RevealedOrder& order : *orders) {
     EXPECT_EQ(order.deviation, "") << order.name;
     EXPECT_GE(order.terms, 80) << order.name;
@@ -242,6 +259,13 @@ TEST(BackendOrder, WindowAndThreeSplits) {
     ASSERT_TRUE(order.ok()) << order.status();
     EXPECT_EQ(order->deviation, "");
     EXPECT_EQ(order->terms, shape.terms());
+    if (shape.terms() > 1000) continue;  // it asks many more questions
+    auto row_sum = MakeAttentionRowSum(*backend, shape);
+    ASSERT_TRUE(row_sum.ok()) << row_sum.status();
+    const auto row_order = RevealAndCompare("row sum", **row_sum, shape.Contract());
+    ASSERT_TRUE(row_order.ok()) << row_order.status();
+    EXPECT_EQ(row_order->deviation, "");
+    EXPECT_EQ(row_order->order, order->order);
   }
 }
 
@@ -271,7 +295,8 @@ TEST(BackendOrder, FaultsAreNamed) {
               HasSubstr("RMSNorm of 80, 40 rows: one step adds (0..7), 8; there the contract has a "
                         "step of"));
   EXPECT_THAT(DeviationOf("attention split by the batch", "attention"),
-              HasSubstr("attention over 96 keys, 1 row: one step adds"));
+              AllOf(HasSubstr("attention over 96 keys, 1 row: one step adds"),
+                    HasSubstr("row sum of attention over 96 keys, 1 row: one step adds")));
 }
 
 }  // namespace

@@ -4,14 +4,19 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "kernels/numerics/contract_version.h"
 #include "runtime/receipt/atomic_file.h"
+#include "tools/isobit/check_progress.h"
 #include "tools/isobit/command.h"
 #include "tools/isobit/log.h"
 #include "tools/isobit/model_options.h"
+#include "tools/isobit/version.h"
 
 namespace isobit {
 namespace {
@@ -23,6 +28,7 @@ struct CheckCommandOptions {
   uint64_t first_schedule = 1;
   std::string schedule;                       // a file to run instead
   std::string save = "isobit-schedule.json";  // where a failed schedule goes
+  std::string progress;                       // where rows that are done are kept
 };
 
 void PrintRow(const CheckRow& row) {
@@ -64,6 +70,32 @@ ExitCode RunScheduleFile(const CheckCommandOptions& options) {
   return row.ok() ? kExitOk : kExitFailed;
 }
 
+// With --progress: takes up what was done before, and shows it.
+absl::Status OpenProgress(const CheckCommandOptions& options, const Model& model,
+                          std::optional<CheckProgress>& progress) {
+  if (options.progress.empty()) return absl::OkStatus();
+  const DeviceInfo device = model.backend().Info();
+  absl::StatusOr<CheckProgress> opened = CheckProgress::Open(
+      options.progress,
+      {{"model", model.digest().ToHex()},
+       {"build", kBuildName},
+       {"contract", kContractVersion},
+       {"device", absl::StrCat(device.kind, ", ", device.name, ", ", device.instructions)},
+       {"full", options.full},
+       {"schedules", options.schedules},
+       {"first_schedule", options.first_schedule}});
+  if (!opened.ok()) return opened.status();
+  progress = *std::move(opened);
+  for (const CheckRow& row : progress->rows()) PrintRow(row);
+  if (!progress->rows().empty()) {
+    std::printf("%s\n", absl::StrCat(progress->rows().size(),
+                                     " rows were run before, according to ", options.progress)
+                            .c_str());
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
 ExitCode RunCheck(const CheckCommandOptions& options) {
   if (!options.schedule.empty()) return RunScheduleFile(options);
   if (const ExitCode code = SetUpLog(options.model); code != kExitOk) return code;
@@ -79,10 +111,18 @@ ExitCode RunCheck(const CheckCommandOptions& options) {
   check.on_failed_schedule = [&options](uint64_t seed, const RequestSchedule& shrunk) {
     SaveFailed(options.save, seed, shrunk);
   };
-  check.on_row = PrintRow;
-  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options.model);
-  if (backend.ok() && (*backend)->Info().kind != "cpu") check.thread_counts.clear();
-  backend = absl::CancelledError();  // one at a time
+  std::optional<CheckProgress> progress;
+  check.on_model = [&options, &progress](const Model& model) {
+    return OpenProgress(options, model, progress);
+  };
+  check.is_done = [&progress](const std::string& name) {
+    return progress.has_value() && progress->IsDone(name);
+  };
+  check.on_row = [&progress](const CheckRow& row) {
+    PrintRow(row);
+    if (!progress.has_value()) return;
+    if (const absl::Status s = progress->Add(row); !s.ok()) LogError(s);
+  };
   const absl::StatusOr<CheckReport> report = CheckModel(options.model.model, make_backend, check);
   if (!report.ok()) {
     LogError(report.status());
@@ -90,7 +130,9 @@ ExitCode RunCheck(const CheckCommandOptions& options) {
   }
   int64_t failed = 0;
   for (const CheckRow& row : report->rows) failed += row.ok() ? 0 : 1;
-  std::printf("%s\n", absl::StrFormat("%d rows, %d failed", report->rows.size(), failed).c_str());
+  const size_t rows =
+      failed == 0 && progress.has_value() ? progress->rows().size() : report->rows.size();
+  std::printf("%s\n", absl::StrFormat("%d rows, %d failed", rows, failed).c_str());
   if (report->rows.empty()) LogError("nothing was compared");
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
     LogError("cannot write standard output");
@@ -110,7 +152,10 @@ Command AddCheck(CLI::App& app) {
   const auto options = std::make_shared<CheckCommandOptions>();
   command->add_flag("--full", options->full,
                     "Longer prompts and outputs, every batch size up to 300 with a row at every "
-                    "place, one request in every situation; takes many times as long");
+                    "place, one request in every situation; an hour or so for a small model");
+  command->add_option("--progress", options->progress,
+                      "Keep the rows that are done in this file, and leave out those that it has: "
+                      "a long check can be interrupted and goes on");
   command->add_option("--schedules", options->schedules, "Random schedules to run (--full: 20x)")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->capture_default_str();

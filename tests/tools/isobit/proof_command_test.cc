@@ -60,11 +60,13 @@ TEST_F(ProofCommand, OrderPrintsTrees) {
   const ProcessResult order =
       Run("order", {"--rows", "1,5", "--keys", "40", "--trees", "--device", "cpu"});
   EXPECT_EQ(order.exit_code, 0) << order.out << order.err;
-  EXPECT_THAT(order.out, AllOf(HasSubstr("ok    GEMM 267x32, fp32, 5 rows"),
-                               HasSubstr("chain of 2 steps: 0..15 | 16..31\n"),
-                               HasSubstr("chain of 3 steps: 0..15 | 16..31 | 32..39\n"),
-                               HasSubstr("RMSNorm of 32, 1 row"), Not(HasSubstr("FAIL")),
-                               HasSubstr("16 orders, 0 not the contract's")));
+  EXPECT_THAT(order.out,
+              AllOf(HasSubstr("ok    GEMM 267x32, fp32, 5 rows"),
+                    HasSubstr("chain of 2 steps: 0..15 | 16..31\n"),
+                    HasSubstr("chain of 3 steps: 0..15 | 16..31 | 32..39\n"),
+                    HasSubstr("RMSNorm of 32, 1 row"),
+                    HasSubstr("row sum of attention over 40 keys, 5 rows"), Not(HasSubstr("FAIL")),
+                    HasSubstr("18 orders, 0 not the contract's")));
   EXPECT_EQ(Run("order", {"--rows", "0"}).exit_code, 2);
 }
 
@@ -91,6 +93,36 @@ TEST_F(ProofCommand, SchedulesComeFromFiles) {
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.err, HasSubstr(wrong + ": version is missing"));
   EXPECT_EQ(Run("check", {"--schedule", "/nowhere"}).exit_code, 3);
+}
+
+// What is done stands in a file: a second check runs the base alone again, and what is missing.
+TEST_F(ProofCommand, CheckGoesOnAfterAnInterruption) {
+  const std::string file = folder_.Path("progress.json");
+  const Arguments arguments = {"--progress", file, "--schedules", "0"};
+  const ProcessResult first = Run("check", arguments);
+  ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
+  json progress = json::parse(TempFolder::Read(file));
+  const size_t rows = progress["rows"].size();
+  EXPECT_GT(rows, 20u);
+  EXPECT_THAT(first.out, HasSubstr(std::to_string(rows) + " rows, 0 failed"));
+  progress["rows"].erase(rows - 1);
+  folder_.Write("progress.json", progress.dump());
+  const ProcessResult second = Run("check", arguments);
+  EXPECT_EQ(second.exit_code, 0) << second.out << second.err;
+  EXPECT_THAT(second.out, AllOf(HasSubstr(std::to_string(rows - 1) + " rows were run before"),
+                                HasSubstr("alone, twice"),
+                                HasSubstr(std::to_string(rows) + " rows, 0 failed")));
+  EXPECT_EQ(json::parse(TempFolder::Read(file))["rows"].size(), rows);
+
+  const ProcessResult other = Run("check", {"--progress", file, "--schedules", "1"});
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_THAT(other.err, HasSubstr(file + ": is of another check"));
+  for (const char* text : {"", "[]", R"({"format": "isobit check progress", "version": 2})"}) {
+    const std::string wrong = folder_.Write("wrong.json", text);
+    const ProcessResult refused = Run("check", {"--progress", wrong, "--schedules", "0"});
+    EXPECT_EQ(refused.exit_code, 3) << text;
+    EXPECT_THAT(refused.err, HasSubstr(wrong + ": "));
+  }
 }
 
 TEST_F(ProofCommand, BatchIsAudited) {
