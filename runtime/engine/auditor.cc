@@ -9,17 +9,12 @@
 #include "kernels/numerics/philox.h"
 
 namespace isobit {
-namespace {
-
-// The shortest decimal and the bits: two numbers may differ in no digit that people look at.
-std::string Describe(int32_t token, float logprob) {
+std::string DescribeDrawn(int32_t token, float logprob) {
   char digits[32];
   const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), logprob);
   return absl::StrFormat("id %d, logprob %s (%08x)", token, std::string(digits, end.ptr),
                          FloatBits(logprob));
 }
-
-}  // namespace
 
 // Reservoir sampling: whenever the budget is reached, each choice since the last audit is the
 // candidate with equal chance.
@@ -49,8 +44,8 @@ void Auditor::Compare(int64_t index, const SampledToken& again) {
   differs_ = true;
   if (!first_difference_.empty()) return;
   first_difference_ = absl::StrCat(running_->id, ", choice ", running_->redraw.choice, ", token ",
-                                   index, ": delivered ", Describe(token, logprob), "; again ",
-                                   Describe(again.token, again.logprob));
+                                   index, ": delivered ", DescribeDrawn(token, logprob), "; again ",
+                                   DescribeDrawn(again.token, again.logprob));
 }
 
 void Auditor::Finish(bool finished) {

@@ -35,6 +35,9 @@ struct AuditCandidate {
   }
 };
 
+// "id 5, logprob -0.5 (bf000000)": the shortest decimal and the bits.
+std::string DescribeDrawn(int32_t token, float logprob);
+
 class Auditor {
  public:
   // share: in [0, 1]; 0 audits nothing. Which requests are audited depends on the seed alone and

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "invariance/random.h"
 #include "invariance/random_checkpoint.h"
+#include "invariance/request_sweep.h"
 #include "invariance/workload.h"
 #include "kernels/backends.h"
 #include "tests/invariance/tiny_engine.h"
@@ -111,6 +112,19 @@ TEST_F(CudaModelTest, SmolLm2OnRealPrompts) {
       },
       make_requests, {.max_num_seqs = 16, .max_num_batched_tokens = 400, .kv_cache_tokens = 8192});
   EXPECT_GT(stats.replayed_steps, 0);
+}
+
+// Also steps that are issued one by one beside such as come from recordings.
+TEST_F(CudaModelTest, OneRequestInEverySituation) {
+  auto model = LoadTiny({}, "cuda");
+  const auto rows = SweepRequest(model, {});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->size(), 8u);
+  EXPECT_EQ(rows->back().name, "steps eager and from recordings");
+  for (const CheckRow& row : *rows) {
+    EXPECT_EQ(row.first_difference, "") << row.name;
+    EXPECT_GT(row.compared, 20'000) << row.name;
+  }
 }
 
 // The widths of Llama-3.1-8B, two layers of it.

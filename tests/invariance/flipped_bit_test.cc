@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "invariance/repeat_check.h"
 #include "kernels/backends.h"
 #include "kernels/reference/backend.h"
 #include "runtime/receipt/receipt.h"
 #include "runtime/receipt/spot_check.h"
 #include "tests/invariance/tiny_engine.h"
+#include "tests/tools/isobit/process.h"
 
 namespace isobit {
 namespace {
@@ -174,15 +176,50 @@ TEST_P(TransientFlip, IsFoundByReplay) {
 TEST_P(TransientFlip, IsFoundByAnAudit) {
   EngineOptions options;
   options.audit_share = 1;
-  auto engine = EngineCore::Create(Load(GetParam().second, 9), options);
+  auto engine = Engine::Create(Load(GetParam().second, 9), options);
   ASSERT_TRUE(engine.ok());
-  PreparedRequest request = MakeRequest("r1", Tokens(5, 40));
-  request.sampling.max_tokens = 24;
-  for (int i = 0; i < 3; ++i) RunTogether(**engine, {request});
+  for (int i = 0; i < 3; ++i) {
+    RunOne(**engine, Sampled());
+    (*engine)->Drain();
+  }
   const EngineStats stats = (*engine)->Stats();
   EXPECT_GT(stats.audits, 0);
   EXPECT_EQ(stats.audit_differences, 1);
   EXPECT_THAT(stats.first_audit_difference, StartsWith("r1, choice 0, token "));
+}
+
+TEST_P(TransientFlip, IsFoundByRunningTwice) {
+  const auto faulty = Start(GetParam().second, 9);
+  const auto round = RunTwice(*faulty, 1, 3);
+  ASSERT_TRUE(round.ok()) << round.status();
+  EXPECT_THAT(round->first_difference,
+              MatchesRegex("noise [0-2], token .*: first id .*; again .*"));
+  const auto next = RunTwice(*faulty, 2, 3);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->requests, 3);
+  EXPECT_GT(next->tokens, 3);
+  EXPECT_EQ(next->first_difference, "") << "one mistake, once";
+}
+
+// As a user meets it: the receipt as a file, the command on a sound machine.
+TEST_P(TransientFlip, IsFoundByTheCommand) {
+  const auto faulty = Start(GetParam().second, 9);
+  const auto receipt = MakeReceipt("isobit test", "tiny", faulty->model().digest(),
+                                   Sampled().sampling, RunOne(*faulty, Sampled()));
+  ASSERT_TRUE(receipt.ok());
+  TempFolder folder;
+  const std::string path = folder.Path("receipt.json");
+  ASSERT_TRUE(WriteReceipt(path, *receipt).ok());
+  const std::vector<std::string> command = {IsobitPath(),       "replay",   path,       "-m",
+                                            WriteTinyModel({}), "--device", "reference"};
+  const ProcessResult whole = RunProcess(folder, command);
+  EXPECT_EQ(whole.exit_code, 1) << whole.err;
+  EXPECT_THAT(whole.out, StartsWith(path + ": DIFFERS  choice 0, token "));
+  std::vector<std::string> spots = command;
+  spots.insert(spots.end(), {"--positions", "100%"});
+  const ProcessResult some = RunProcess(folder, spots);
+  EXPECT_EQ(some.exit_code, 1) << some.err;
+  EXPECT_THAT(some.out, StartsWith(path + ": DIFFERS  choice 0, token "));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TransientFlip,

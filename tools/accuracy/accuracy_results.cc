@@ -23,7 +23,7 @@ namespace {
 
 // As in compare.py.
 constexpr int64_t kGemmRows = 32, kGemmColumns = 64, kNormRows = 64;
-constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 64, kPage = 32;
+constexpr int kQueries = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 64, kPage = 32;
 constexpr float kNormEps = 1e-5f;
 
 std::vector<Bf16> Normals(uint64_t seed, int64_t count, float scale, float shift = 0) {
@@ -76,66 +76,84 @@ class Results {
     Write(absl::StrCat("norm_", width), *out, kNormRows * width);
   }
 
-  // The last position of a sequence of `keys`, all heads. Queries of deviation 2: some keys weigh
-  // much more than others, as in a model.
+  // Many queries at the last position of one sequence of `keys`, all heads. Queries of deviation 2:
+  // some keys weigh much more than others, as in a model.
   void Attend(int64_t keys) {
     constexpr int64_t kQuery = kHeads * kHeadDim, kKeyValue = kKvHeads * kHeadDim;
     constexpr int64_t kRow = kQuery + 2 * kKeyValue;
-    const std::vector<Bf16> q = Normals(5, kQuery, 2), k = Normals(6, keys * kKeyValue, 1),
+    const std::vector<Bf16> k = Normals(6, keys * kKeyValue, 1),
                             v = Normals(7, keys * kKeyValue, 1);
     std::vector<Bf16> qkv(static_cast<size_t>(keys * kRow));
-    std::vector<int32_t> position, sequence(static_cast<size_t>(keys), 0), table;
+    std::vector<int32_t> position, sequence(static_cast<size_t>(keys), 0), pages;
     for (int64_t p = 0; p < keys; ++p) {
       position.push_back(static_cast<int32_t>(p));
-      Bf16* const row = qkv.data() + p * kRow;
-      std::copy(q.begin(), q.end(), row);
-      std::copy_n(k.begin() + p * kKeyValue, kKeyValue, row + kQuery);
-      std::copy_n(v.begin() + p * kKeyValue, kKeyValue, row + kQuery + kKeyValue);
-      if (p % kPage == 0) table.push_back(static_cast<int32_t>(p / kPage));
+      Bf16* const row = qkv.data() + p * kRow + kQuery;
+      std::copy_n(k.begin() + p * kKeyValue, kKeyValue, row);
+      std::copy_n(v.begin() + p * kKeyValue, kKeyValue, row + kKeyValue);
+      if (p % kPage == 0) pages.push_back(static_cast<int32_t>(p / kPage));
     }
+    const auto page_count = static_cast<int64_t>(pages.size());
     const auto cache = Must(backend_.CreateKvCache({.layers = 1,
                                                     .kv_heads = kKvHeads,
                                                     .head_dim = kHeadDim,
                                                     .page_tokens = kPage,
-                                                    .pages = static_cast<int64_t>(table.size())}));
-    const auto positions = Must(UploadNew(backend_, position));
-    const auto sequences = Must(UploadNew(backend_, sequence));
-    const auto first =
-        Must(UploadNew(backend_, std::vector<int32_t>{0, static_cast<int32_t>(keys), 0, 1}));
-    const auto pages = Must(UploadNew(backend_, table));
-    RowBatch batch = {.rows = keys,
-                      .sequences = 1,
-                      .position = positions->As<int32_t>(),
-                      .sequence = sequences->As<int32_t>(),
-                      .first_row = first->As<int32_t>(),
-                      .page_table = pages->As<int32_t>(),
-                      .page_table_stride = static_cast<int64_t>(table.size()),
-                      .max_context = keys};
+                                                    .pages = page_count}));
+    const Memory writing = Upload(position, sequence, {0, static_cast<int32_t>(keys)}, pages);
+    RowBatch batch = writing.Batch(keys, 1, page_count, keys);
     const auto input = Must(UploadNew(backend_, qkv));
-    const auto rotated = Allocate(keys * kQuery);
+    const auto unused = Allocate(keys * kQuery);
     backend_.Run(RopeKvWrite{.batch = &batch,
                              .heads = kHeads,
                              .kv_heads = kKvHeads,
                              .head_dim = kHeadDim,
                              .qkv = input->As<Bf16>(),
-                             .q = rotated->As<Bf16>(),
+                             .q = unused->As<Bf16>(),
                              .cache = cache.get()});
-    batch.rows = 1;
-    batch.position += keys - 1;
-    batch.first_row += 2;
-    const auto out = Allocate(kQuery);
+    // A sequence a query, all on the same pages.
+    std::vector<int32_t> last(kQueries, static_cast<int32_t>(keys) - 1), own, first, tables;
+    for (int32_t i = 0; i < kQueries; ++i) {
+      own.push_back(i);
+      first.push_back(i);
+      tables.insert(tables.end(), pages.begin(), pages.end());
+    }
+    first.push_back(kQueries);
+    const Memory reading = Upload(last, own, first, tables);
+    batch = reading.Batch(kQueries, kQueries, page_count, keys);
+    const auto q = Must(UploadNew(backend_, Normals(5, kQueries * kQuery, 2)));
+    const auto out = Allocate(kQueries * kQuery);
     backend_.Run(Attention{.batch = &batch,
                            .heads = kHeads,
                            .kv_heads = kKvHeads,
                            .head_dim = kHeadDim,
                            .softmax_scale = 1.0 / std::sqrt(static_cast<double>(kHeadDim)),
-                           .q = rotated->As<Bf16>(),
+                           .q = q->As<Bf16>(),
                            .cache = cache.get(),
                            .out = out->As<Bf16>()});
-    Write(absl::StrCat("attention_", keys), *out, kQuery);
+    Write(absl::StrCat("attention_", keys), *out, kQueries * kQuery);
   }
 
  private:
+  // What a RowBatch points to.
+  struct Memory {
+    std::unique_ptr<Buffer> position, sequence, first_row, page_table;
+    RowBatch Batch(int64_t rows, int64_t sequences, int64_t pages, int64_t keys) const {
+      return {.rows = rows,
+              .sequences = sequences,
+              .position = position->As<int32_t>(),
+              .sequence = sequence->As<int32_t>(),
+              .first_row = first_row->As<int32_t>(),
+              .page_table = page_table->As<int32_t>(),
+              .page_table_stride = pages,
+              .max_context = keys};
+    }
+  };
+
+  Memory Upload(const std::vector<int32_t>& position, const std::vector<int32_t>& sequence,
+                const std::vector<int32_t>& first_row, const std::vector<int32_t>& page_table) {
+    return {Must(UploadNew(backend_, position)), Must(UploadNew(backend_, sequence)),
+            Must(UploadNew(backend_, first_row)), Must(UploadNew(backend_, page_table))};
+  }
+
   std::unique_ptr<Buffer> Allocate(int64_t count) {
     return Must(backend_.Allocate(static_cast<size_t>(count) * sizeof(Bf16)));
   }

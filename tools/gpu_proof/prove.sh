@@ -9,13 +9,15 @@
 # or if a test did not run. $ISOBIT_TEST_MODEL is SmolLM2-135M-Instruct.Q4_1.gguf, as tools/setup.sh
 # fetches it.
 #
-# Steps (by default all but bench-kernels):
+# Steps (by default the first five):
 #   kernels        every kernel against the reference, bit for bit
 #   sanitize       compute-sanitizer memcheck and racecheck on each kernel
 #   models         whole models: goldens, small models, SmolLM2, full logits against the CPU's
 #   command        isobit check; a thousand requests at once; receipts of each device on the other
 #   bench          times beside cuBLASLt and PyTorch, whole steps
 #   bench-kernels  all GEMM kernels, not only the planned ones
+#   accuracy       the contract and PyTorch's operations on this card against fp64 (needs torch)
+#   full           isobit check --full; run again, it goes on where it was cut off
 set -uo pipefail
 bin=$1
 out=$2
@@ -174,11 +176,13 @@ for step in $steps; do
       ;;
     models)
       run_test golden_test
+      run_test golden_orders_test
+      run_test golden_receipts_test
       run_test golden_model_test
       run_test operations_test
       run_test memory_test
       run_test cuda_family_test 3
-      run_test cuda_model_test 9
+      run_test cuda_model_test 10
       ;;
     command)
       run 'isobit check' check.log timeout 300 "$isobit" check -m "$model" --device cuda
@@ -189,6 +193,16 @@ for step in $steps; do
     bench-kernels)
       with_cublaslt run 'all GEMM kernels' kernels.log timeout 400 "$bin/gemm_bench" --kernels --rounds 5
       grep 'M=' "$out/kernels.log"
+      ;;
+    accuracy)
+      run 'results of the contract' accuracy_results.log timeout 120 "$bin/accuracy_results" "$out/accuracy"
+      run 'accuracy' accuracy.log timeout 200 python3 "$here/../accuracy/compare.py" "$out/accuracy" --device cuda
+      cat "$out/accuracy.log"
+      ;;
+    full)
+      run 'isobit check --full' check_full.log timeout 570 "$isobit" check -m "$model" --device cuda --full \
+        --progress "$out/check_full.json"
+      cat "$out/check_full.log"
       ;;
     *) fail "no such step: $step" ;;
   esac

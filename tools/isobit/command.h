@@ -27,6 +27,7 @@ Command AddRun(CLI::App& app);
 Command AddBatch(CLI::App& app);
 Command AddReplay(CLI::App& app);
 Command AddCheck(CLI::App& app);
+Command AddAudit(CLI::App& app);
 Command AddGuarantee(CLI::App& app);
 Command AddOrder(CLI::App& app);
 Command AddTokenize(CLI::App& app);

@@ -95,6 +95,28 @@ TEST_F(ProofCommand, SchedulesComeFromFiles) {
   EXPECT_EQ(Run("check", {"--schedule", "/nowhere"}).exit_code, 3);
 }
 
+// A receipt from a sound machine, replayed where one bit of the weights is another.
+TEST_F(ProofCommand, AFlippedBitInTheModelFileIsNamed) {
+  const std::string receipt = folder_.Path("receipt.json");
+  ASSERT_EQ(Run("run", {"-p", "Hello", "-n", "4", "--receipt", receipt}).exit_code, 0);
+  std::string file = TempFolder::Read(model_);
+  file[file.size() - 64] ^= 4;  // tensors come last
+  model_ = folder_.Write("flipped.gguf", file);
+  for (const Arguments& how : {Arguments{receipt}, Arguments{receipt, "--positions", "5%"}}) {
+    const ProcessResult replay = Run("replay", how);
+    EXPECT_EQ(replay.exit_code, 1) << replay.err;
+    EXPECT_THAT(replay.out, StartsWith(receipt + ": DIFFERS  model digest: recorded "));
+  }
+}
+
+TEST_F(ProofCommand, AuditOfTheMachine) {
+  const ProcessResult audit = Run("audit", {"--seconds", "0", "--requests", "4"});
+  EXPECT_EQ(audit.exit_code, 0) << audit.out << audit.err;
+  EXPECT_THAT(audit.out, AllOf(StartsWith("1 round, 192 tokens drawn twice in "),
+                               HasSubstr(" s, 0 differ\n")));
+  EXPECT_EQ(Run("audit", {"--requests", "0"}).exit_code, 2);
+}
+
 // What is done stands in a file: a second check runs the base alone again, and what is missing.
 TEST_F(ProofCommand, CheckGoesOnAfterAnInterruption) {
   const std::string file = folder_.Path("progress.json");
