@@ -22,14 +22,27 @@ from isobit.prompts import (
     conversation,
     is_conversation,
     is_ids,
+    native_ids,
     native_prompt,
     text_of,
 )
-from isobit.sampling_params import SamplingParams
+from isobit.sampling_params import SamplingParams, assign
 from isobit.streaming import AsyncTokenStream, LoopHubs, TokenStream
 
 
 _POLL_MS = 100  # how long Ctrl-C may take
+
+
+def _natives(params: SamplingParams | Sequence[SamplingParams] | None,
+             count: int) -> list[_isobit.SamplingParams]:
+    """One for all, or one for each."""
+    if params is None or isinstance(params, SamplingParams):
+        return [(params or SamplingParams())._native()] * count
+    if not isinstance(params, Sequence) or not all(isinstance(p, SamplingParams) for p in params):
+        raise TypeError(f"sampling_params must be SamplingParams or a list of them, got {params!r}")
+    if len(params) != count:
+        raise ValueError(f"{count} prompts, but {len(params)} sampling_params")
+    return [p._native() for p in params]
 
 
 class LLM:
@@ -48,15 +61,13 @@ class LLM:
         and else refused by name."""
         vllm_names.refuse("LLM", vllm, vllm_names.ENGINE)
         params = _isobit.EngineParams()
-        params.device = device
-        params.threads = threads
-        params.max_model_len = max_model_len or 0
-        params.max_num_seqs = max_num_seqs or 0
-        params.max_num_batched_tokens = max_num_batched_tokens or 0
-        params.block_size = block_size
-        params.kv_cache_tokens = kv_cache_tokens or 0
-        params.prefix_cache = enable_prefix_caching
-        params.seed = seed
+        for name, value in (
+                ("device", device), ("threads", threads), ("max_model_len", max_model_len or 0),
+                ("max_num_seqs", max_num_seqs or 0),
+                ("max_num_batched_tokens", max_num_batched_tokens or 0), ("block_size", block_size),
+                ("kv_cache_tokens", kv_cache_tokens or 0), ("prefix_cache", enable_prefix_caching),
+                ("seed", seed)):
+            assign(params, name, value)
         self._engine = _isobit.Engine(os.fspath(model), params)
         self._hubs = LoopHubs()
         self._request_numbers = itertools.count()
@@ -98,7 +109,7 @@ class LLM:
         native, text = self._one(prompt)
         wakeups = _isobit.Wakeups()
         request_id = self._next_id()
-        stream = self._engine.submit(request_id, native, (sampling_params or SamplingParams())._native(),
+        stream = self._engine.submit(request_id, native, _natives(sampling_params, 1)[0],
                                      receipt, wakeups, 0, True)
         return TokenStream(stream, wakeups, request_id, text)
 
@@ -110,7 +121,7 @@ class LLM:
         hub = self._hubs.of_running_loop()
         request_id = self._next_id()
         key, news = hub.add()
-        stream = self._engine.submit(request_id, native, (sampling_params or SamplingParams())._native(),
+        stream = self._engine.submit(request_id, native, _natives(sampling_params, 1)[0],
                                      receipt, hub.wakeups, key, True)
         return AsyncTokenStream(stream, news, request_id, text)
 
@@ -149,8 +160,8 @@ class LLM:
     def tokenize(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         return self._engine.tokenize(text, add_special_tokens, True)
 
-    def detokenize(self, token_ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        return self._engine.detokenize([int(i) for i in token_ids], skip_special_tokens)
+    def detokenize(self, token_ids: Ids, *, skip_special_tokens: bool = True) -> str:
+        return self._engine.detokenize(native_ids("token_ids", token_ids), skip_special_tokens)
 
     def apply_chat_template(self, messages: Sequence[Message], *,
                             tools: Sequence[Mapping[str, Any]] | None = None,
@@ -194,12 +205,7 @@ class LLM:
     def _run(self, prompts: Sequence[NativePrompt], texts: Sequence[str | None],
              sampling_params: SamplingParams | Sequence[SamplingParams] | None, use_tqdm: bool,
              receipts: bool) -> list[RequestOutput]:
-        if sampling_params is None or isinstance(sampling_params, SamplingParams):
-            natives = [(sampling_params or SamplingParams())._native()] * len(prompts)
-        else:
-            natives = [p._native() for p in sampling_params]
-            if len(natives) != len(prompts):
-                raise ValueError(f"{len(prompts)} prompts, but {len(natives)} sampling_params")
+        natives = _natives(sampling_params, len(prompts))
         wakeups = _isobit.Wakeups()
         ids = [self._next_id() for _ in prompts]
         # An exception, Ctrl-C for one, loses the list, which cancels what still runs.

@@ -89,13 +89,22 @@ def conversation(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
                                 _json("chat_template_kwargs", chat_template_kwargs))
 
 
+def native_ids(name: str, ids: Ids) -> list[int]:
+    listed = [int(i) for i in ids]
+    for i, value in enumerate(listed):
+        if not 0 <= value < 2**31:
+            raise ValueError(f"{name}[{i}] must be in [0, 2147483648), got {value}")
+    return listed
+
+
 def native_prompt(prompt: Prompt) -> NativePrompt:
     if isinstance(prompt, str):
+        prompt.encode()  # raises for half a surrogate pair, and says where it is
         return prompt
     if isinstance(prompt, Mapping):
         return _of_dict(prompt)
     if is_ids(prompt):
-        return [int(i) for i in prompt]
+        return native_ids("prompt_token_ids", prompt)
     raise TypeError(f"a prompt is a text, token ids or a dict of one of them, got {prompt!r}")
 
 

@@ -151,9 +151,10 @@ class Server:
             return JSONResponse(await self.generate(prompt, params))
         except (ValueError, TypeError, IsobitError) as error:
             # ValueError: not JSON, or a parameter out of its range.
-            usable = isinstance(error, (ValueError, TypeError))
-            return JSONResponse({"error": {"code": "invalid_request" if usable else "internal",
-                                           "message": str(error)}}, 400 if usable else 500)
+            of_caller = not isinstance(error, IsobitError) or isinstance(error, ValueError) or (
+                error.status in ("UNSUPPORTED", "FAILED_PRECONDITION"))
+            return JSONResponse({"error": {"code": "invalid_request" if of_caller else "internal",
+                                           "message": str(error)}}, 400 if of_caller else 500)
 
 
 def _parse(body: Any) -> tuple[Prompt, SamplingParams]:

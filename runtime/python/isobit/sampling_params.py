@@ -11,6 +11,14 @@ from isobit import _isobit
 from isobit.vllm_names import SAMPLING, refuse
 
 
+def assign(native: Any, name: str, value: Any) -> None:
+    """Sets a field of parameters, or says which one can't be set to what."""
+    try:
+        setattr(native, name, value)
+    except TypeError:
+        raise TypeError(f"{name} can't be {value!r}") from None
+
+
 @dataclasses.dataclass
 class SamplingParams:
     """How tokens are drawn. Ranges are checked when a request is submitted."""
@@ -60,11 +68,7 @@ class SamplingParams:
         native = _isobit.SamplingParams()
         for field in dataclasses.fields(self):
             if field.name not in ("stop", "stop_token_ids", "logit_bias", "logprobs_mode"):
-                value = getattr(self, field.name)
-                try:
-                    setattr(native, field.name, value)
-                except TypeError:
-                    raise TypeError(f"{field.name} can't be {value!r}") from None
+                assign(native, field.name, getattr(self, field.name))
         if self.top_k == -1:
             native.top_k = 0
         native.stop = [self.stop] if isinstance(self.stop, str) else list(self.stop or ())

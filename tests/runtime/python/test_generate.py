@@ -255,6 +255,16 @@ def test_errors_name_what_is_wrong(llm):
         llm.generate("a", SamplingParams(max_tokens="many"))
     with pytest.raises(ValueError, match="2 prompts, but 1"):
         llm.generate(["a", "b"], [SamplingParams()])
+    for params in (5, {"seed": 1}, [{"seed": 1}]):
+        with pytest.raises(TypeError, match="sampling_params must be SamplingParams"):
+            llm.generate("a", params)
+    with pytest.raises(ValueError, match=r"prompt_token_ids\[1\] must be in"):
+        llm.generate([[1, 2**40]])
+    with pytest.raises(ValueError, match="surrogates"):
+        llm.generate("\ud800")
+    for argument, value in [("threads", "x"), ("seed", -1), ("max_model_len", 1.5)]:
+        with pytest.raises(TypeError, match=f"{argument} can't be {value!r}"):
+            LLM("model.gguf", **{argument: value})
     with pytest.raises(FileNotFoundError) as error:
         LLM("/no/such/model.gguf")
     assert isinstance(error.value, IsobitError) and error.value.status == "NOT_FOUND"

@@ -37,6 +37,8 @@ def main():
         print(result.stdout)
         if result.returncode != 0:
             sys.exit(f"{page}: commands ended with {result.returncode}")
+        installed = {entry.name for entry in (pathlib.Path(folder) / "prefix").iterdir()}
+        assert installed == {"bin", "include", "lib"}, installed
         check(result.stdout, isobit, model)
 
 
