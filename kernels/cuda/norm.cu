@@ -20,21 +20,27 @@ constexpr int kThreads = kLaneThreads;
 template <int kChunks>
 __global__ void __launch_bounds__(kThreads) RmsNormKernel(const __grid_constant__ RmsNorm op) {
   sm90::LaunchDependentKernels();
+  const auto row_chunks = static_cast<int>(op.width / Bf16Chunk::kElements);
+  const int first = static_cast<int>(threadIdx.x);
+  // Weights never change, so they need not wait.
+  Bf16Chunk weight[kChunks > 0 ? kChunks : 1];
+#pragma unroll
+  for (int i = 0; i < kChunks; ++i) {
+    const int at = first + i * kThreads;
+    if (at < row_chunks) weight[i] = LoadChunk(op.weight + at * Bf16Chunk::kElements);
+  }
   sm90::WaitForPriorKernels();
   const int64_t row = blockIdx.x;
   const Bf16* x = op.x + (op.row_index != nullptr ? op.row_index[row] : row) * op.width;
   Bf16* out = op.out + row * op.width;
-  const auto row_chunks = static_cast<int>(op.width / Bf16Chunk::kElements);
-  const int first = static_cast<int>(threadIdx.x);
 
   float lane = 0.0f;
   if constexpr (kChunks > 0) {
-    Bf16Chunk chunk[kChunks], weight[kChunks];
+    Bf16Chunk chunk[kChunks];
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
       const int at = first + i * kThreads;
       if (at < row_chunks) chunk[i] = LoadChunk(x + at * Bf16Chunk::kElements);
-      if (at < row_chunks) weight[i] = LoadChunk(op.weight + at * Bf16Chunk::kElements);
     }
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {

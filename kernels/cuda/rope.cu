@@ -29,15 +29,16 @@ struct RopeParams {
   int heads_per_warp;
 };
 
-// One row of one warp: its place in the cache and its angles.
+// One row of one warp: its place in the cache and its angles. These are read before the kernels in
+// front of this one have ended: the batch was uploaded before any of them began.
 class HeadWriter {
  public:
   __device__ HeadWriter(const RopeParams& p, int64_t row, Bf16* scratch)
       : p_(p), row_(row), lane_(static_cast<int>(threadIdx.x) % 32), head_(scratch) {
-    const int32_t position = p.batch.position[row];
-    const int64_t page_entry =
-        p.batch.sequence[row] * p.batch.page_table_stride + position / p.layout.page_tokens;
-    page_ = p.batch.page_table[page_entry];
+    const int32_t position = __ldcg(p.batch.position + row);
+    const int64_t page_entry = __ldcg(p.batch.sequence + row) * p.batch.page_table_stride +
+                               position / p.layout.page_tokens;
+    page_ = __ldcg(p.batch.page_table + page_entry);
     slot_ = position % p.layout.page_tokens;
     const int64_t angles = int64_t{position} * Pairs();
 #pragma unroll
@@ -120,12 +121,12 @@ __global__ void __launch_bounds__(32 * kWarps)
     RopeKvWriteKernel(const __grid_constant__ RopeParams p) {
   __shared__ alignas(16) Bf16 scratch[kWarps][kMaxHeadDim];
   sm90::LaunchDependentKernels();
-  sm90::WaitForPriorKernels();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int fused_heads = p.op.heads + 2 * p.op.kv_heads;
   const int first = (static_cast<int>(blockIdx.y) * kWarps + warp) * p.heads_per_warp;
   if (first >= fused_heads) return;
   const HeadWriter writer(p, blockIdx.x, scratch[warp]);
+  sm90::WaitForPriorKernels();
   const int end = min(first + p.heads_per_warp, fused_heads);
   for (int head = first; head < end; ++head) writer.Write(head);
 }
