@@ -103,9 +103,9 @@ int64_t AttentionRunner::PartialFloats(const PlanRequest& request, const Limits&
   return limits.split_units * kv_heads * SplitPartialFloats(request.split_tile_rows, head_dim);
 }
 
-absl::StatusOr<const AttentionRunner::Plan*> AttentionRunner::FindPlan(const PlanRequest& request,
-                                                                       const Limits& limits,
-                                                                       cudaStream_t stream) {
+absl::StatusOr<AttentionRunner::Plan*> AttentionRunner::FindPlan(const PlanRequest& request,
+                                                                 const Limits& limits,
+                                                                 cudaStream_t stream) {
   for (size_t i = 0; i < plans_used_; ++i) {
     if (plans_[i].request == request) return &plans_[i];
   }
@@ -123,6 +123,7 @@ absl::StatusOr<const AttentionRunner::Plan*> AttentionRunner::FindPlan(const Pla
   const cudaError_t error = LaunchAttentionPlan(request, plan.counts.get(), plan.units.get(),
                                                 plan.prefill_tiles.get(), stream);
   if (error != cudaSuccess) return FromCuda(error, "planning attention");
+  plan.is_new = true;
   ++plans_used_;
   return &plan;
 }
@@ -164,8 +165,11 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
   const PlanRequest request = MakeRequest(op);
   const Limits limits = LimitsOf(request, op.kv_heads);
   if (absl::Status s = ReserveScratch(op, request, limits, stream); !s.ok()) return s;
-  const absl::StatusOr<const Plan*> plan = FindPlan(request, limits, stream);
+  const absl::StatusOr<Plan*> plan = FindPlan(request, limits, stream);
   if (!plan.ok()) return plan.status();
+  const int64_t works = limits.split_units * op.kv_heads + limits.redo_units;
+  const absl::StatusOr<int> share = op.soft_cap > 0 ? 1 : Share(request, works, op.head_dim);
+  if (!share.ok()) return share.status();
 
   const AttentionParams params = {
       .q = op.q,
@@ -182,6 +186,8 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
       .read_once =
           request.prefill_packed_rows == 0 && request.group.value() <= request.split_tile_rows,
       .copy_tokens = CopyTokens(cache.shape().page_tokens),
+      .share = *share,
+      .single_round = request.prefill_packed_rows == 0 && works <= multiprocessors_,
       .counts = (*plan)->counts.get(),
       .split_units = (*plan)->units.get(),
       .prefill_tiles = (*plan)->prefill_tiles.get(),
@@ -192,16 +198,37 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
       .splits_done = splits_done_.get(),
       .prefill_merged = prefill_merged_.get(),
   };
+  // Kernels read the plan before those in front of them have ended. So the first one after the plan
+  // begins when all is done so far, and those behind it can't begin before that.
+  bool early_start = !(*plan)->is_new;
+  (*plan)->is_new = false;
   if (request.prefill_packed_rows > 0) {
     const int64_t tiles = limits.prefill_tiles * op.kv_heads;
     const auto ctas = static_cast<int>(std::min<int64_t>(tiles, multiprocessors_));
-    const cudaError_t error = LaunchAttentionPrefill(params, ctas, stream);
+    const cudaError_t error = LaunchAttentionPrefill(params, ctas, early_start, stream);
     if (error != cudaSuccess) return FromCuda(error, "launching attention for prefill");
+    early_start = true;
   }
-  const int64_t works = limits.split_units * op.kv_heads + limits.redo_units;
   const auto ctas = static_cast<int>(std::min<int64_t>(works, multiprocessors_));
-  const auto launch = op.soft_cap > 0 ? LaunchAttentionCapped : LaunchAttentionSplit;
-  return FromCuda(launch(params, ctas, stream), "launching attention");
+  const auto launch = op.soft_cap > 0 ? LaunchAttentionCapped
+                      : *share > 1    ? LaunchAttentionShared
+                                      : LaunchAttentionSplit;
+  return FromCuda(launch(params, ctas, early_start, stream), "launching attention");
+}
+
+// The largest cluster for which all units still run at once.
+absl::StatusOr<int> AttentionRunner::Share(const PlanRequest& request, int64_t works,
+                                           int head_dim) const {
+  if (request.whole_tiles || request.prefill_packed_rows > 0) return 1;
+  if (!HasSharedKernel(head_dim)) return 1;
+  for (int share = kMaxShare; share > 1; share /= 2) {
+    if (works * share > multiprocessors_) continue;
+    int clusters = 0;
+    const cudaError_t error = CountSharedClusters(head_dim, share, &clusters);
+    if (error != cudaSuccess) return FromCuda(error, "counting attention's clusters");
+    if (works <= clusters) return share;
+  }
+  return 1;
 }
 
 BackendCounters AttentionRunner::Counters(cudaStream_t stream) const {

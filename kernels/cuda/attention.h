@@ -24,9 +24,11 @@ class AttentionRunner {
   // For a device with this many multiprocessors, the current one.
   static absl::StatusOr<std::unique_ptr<AttentionRunner>> Create(int multiprocessors);
 
-  // Queues op; `cache` is op.cache. Scratch memory grows with the largest batch seen, for which the
-  // stream is waited for; a running model stops growing soon. FailedPrecondition if it would have
-  // to grow and may not.
+  // Queues op; `cache` is op.cache. Keys in front of a sequence's first row of the batch must have
+  // been written before the plan was forgotten for the last time: they are read before the kernels
+  // in front of this one have ended. Scratch memory grows with the largest batch seen, for which
+  // the stream is waited for; a running model stops growing soon. FailedPrecondition if it would
+  // have to grow and may not.
   absl::Status Run(const Attention& op, const CudaKvCache& cache, cudaStream_t stream);
 
   // Plans are kept from one layer to the next. To be called whenever the arrays of a batch may have
@@ -45,6 +47,7 @@ class AttentionRunner {
   // A batch cut into tiles, on the device.
   struct Plan {
     PlanRequest request;
+    bool is_new = false;  // no kernel that reads it has been launched
     DeviceArray<PlanCounts> counts;
     DeviceArray<SplitUnit> units;
     DeviceArray<AttentionTile> prefill_tiles;
@@ -64,11 +67,12 @@ class AttentionRunner {
   static Limits LimitsOf(const PlanRequest& request, int kv_heads);
   static int64_t PartialFloats(const PlanRequest& request, const Limits& limits, int kv_heads,
                                int head_dim);
-  absl::StatusOr<const Plan*> FindPlan(const PlanRequest& request, const Limits& limits,
-                                       cudaStream_t stream);
+  absl::StatusOr<Plan*> FindPlan(const PlanRequest& request, const Limits& limits,
+                                 cudaStream_t stream);
   absl::StatusOr<Plan*> NextPlan();
   absl::Status ReserveScratch(const Attention& op, const PlanRequest& request, const Limits& limits,
                               cudaStream_t stream);
+  absl::StatusOr<int> Share(const PlanRequest& request, int64_t works, int head_dim) const;
   template <typename T>
   absl::Status Reserve(int64_t count, const char* what, cudaStream_t stream, DeviceArray<T>* array,
                        int64_t* capacity);

@@ -10,11 +10,25 @@
 
 namespace isobit::cuda {
 
-// Launches the split kernel on `ctas` CTAs. Works for every head size in kHeadDims.
-cudaError_t LaunchAttentionSplit(const AttentionParams& params, int ctas, cudaStream_t stream);
+// Launches the split kernel on `ctas` CTAs. Works for every head size in kHeadDims. early_start:
+// before what is in front of it in the stream has ended; the plan must not be part of that, nor may
+// keys that lie before a sequence's first row of the batch.
+cudaError_t LaunchAttentionSplit(const AttentionParams& params, int ctas, bool early_start,
+                                 cudaStream_t stream);
+
+// The same with a cluster of params.share CTAs for each unit, where a unit is a single split and
+// there are no more units than clusters.
+constexpr bool HasSharedKernel(int head_dim) { return head_dim <= 128; }
+inline constexpr int kMaxShare = 4;
+cudaError_t LaunchAttentionShared(const AttentionParams& params, int clusters, bool early_start,
+                                  cudaStream_t stream);
+
+// How many such clusters the device runs at once.
+cudaError_t CountSharedClusters(int head_dim, int share, int* clusters);
 
 // The same for params.scale with a soft cap.
-cudaError_t LaunchAttentionCapped(const AttentionParams& params, int ctas, cudaStream_t stream);
+cudaError_t LaunchAttentionCapped(const AttentionParams& params, int ctas, bool early_start,
+                                  cudaStream_t stream);
 
 // Whether there is a prefill kernel for this head size, and the floats of scratch that each of its
 // CTAs needs at AttentionParams::prefill_merged.
@@ -25,7 +39,8 @@ constexpr int PrefillMergedFloats(int head_dim) {
   return head_dim == 256 ? kPrefillTileRows * head_dim : 0;
 }
 // Launches the prefill kernel. The split kernel must be launched after it, with the same params.
-cudaError_t LaunchAttentionPrefill(const AttentionParams& params, int ctas, cudaStream_t stream);
+cudaError_t LaunchAttentionPrefill(const AttentionParams& params, int ctas, bool early_start,
+                                   cudaStream_t stream);
 
 // Cuts a batch into tiles for both kernels.
 struct PlanRequest {

@@ -115,6 +115,9 @@ struct AttentionParams {
   bool read_once;   // each key is read by one CTA: it need not stay in L2
   int copy_tokens;  // that one copy brings: a power of two of at least 16 that divides a page
 
+  int share;          // CTAs of a cluster that share a unit, each with a run of its split's keys
+  bool single_round;  // no CTA of the split kernel has more than one unit
+
   // The plan, for each key head.
   const PlanCounts* counts;
   const SplitUnit* split_units;  // has room for one a CTA of the split kernel at least

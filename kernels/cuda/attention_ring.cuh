@@ -50,7 +50,7 @@ class TileLoader {
     page_ = kNoPage;
     if (Lane() >= kGroups || !keys_.Meets(copy, copy + copy_groups_ * kKvGroupTokens)) return;
     const int entry = p_.page_tokens.Divide(key);
-    page_ = table_[entry];
+    page_ = __ldcg(table_ + entry);
     slot_ = key - entry * p_.page_tokens.value();
   }
 

@@ -12,573 +12,21 @@
 //   stored warp      counts finished splits, and sees to it that those of a tile are merged
 //                    when the last one is done (attention_split_merge.cuh)
 //
+// When there are fewer units than multiprocessors, a cluster of CTAs shares each of them: every CTA
+// has a run of the split's keys and computes the scores of those at once; output, l and buckets
+// then go from one to the next, each adding its keys to them. That is the contract's one chain over
+// the keys of a split, whoever adds them.
+//
 // A step whose visible scores all lie below the threshold, in a split whose buckets are all 0,
 // needs no maximum (the fast path). Any other step follows the contract's blocks literally.
 
 #include "kernels/cuda/attention_params.h"
-#include "kernels/cuda/attention_ring.cuh"
+#include "kernels/cuda/attention_split_consumer.cuh"
 #include "kernels/cuda/attention_split_merge.cuh"
 #include "kernels/cuda/attention_split_producer.cuh"
 #include "kernels/cuda/sm90/barrier.h"
-#include "kernels/cuda/sm90/convert.h"
-#include "kernels/cuda/sm90/exp2.h"
-#include "kernels/cuda/sm90/load_matrix.h"
-#include "kernels/cuda/sm90/mma.h"
-#include "kernels/cuda/sm90/named_barrier.h"
-#include "kernels/numerics/attention.h"
-#include "kernels/numerics/grid_exp.h"
 
 namespace isobit::cuda {
-
-// ---- Consumers
-
-// Whether a pair of bf16 holds an infinity or a NaN.
-__device__ inline bool HasNonFinite(uint32_t pair) {
-  return (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
-}
-
-// Ones for those of two neighbouring keys, `key` in the low half, that lie in the range.
-__device__ inline uint32_t PairMask(KeyRange keys, int key) {
-  return (keys.Meets(key, key + 1) ? 0xffffu : 0u) |
-         (keys.Meets(key + 1, key + 2) ? 0xffff0000u : 0u);
-}
-
-// One warp. A lane holds two of the 16 rows, lane / 4 and the one 8 further on (half 0 and 1).
-template <class Config>
-class SplitConsumer {
- public:
-  static constexpr int kBarrier = 1;  // of all consumers
-
-  __device__ SplitConsumer(const AttentionParams& p, SplitShared<Config>& shared,
-                           const SplitAddresses<Config>& at, int warp)
-      : p_(p),
-        shared_(shared),
-        at_(at),
-        warp_(warp),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        quad_lane_(lane_ % 4) {}
-
-  __device__ void Attend(const SplitWork& work) {
-    tile_ = work.tile;
-    kv_head_ = work.kv_head;
-    any_ = tile_.KeysOfAny(p_.group, p_.window);
-    all_ = tile_.KeysOfAll(p_.group, p_.window);
-    for (int half = 0; half < 2; ++half) {
-      // Rows past the tile's last are queries of zeros in its place.
-      row_keys_[half] = tile_.KeysOf(min(Row(half), tile_.rows - 1), p_.group, p_.window);
-      merged_empty_[half] = true;
-    }
-    LoadQueries();
-    for (split_ = work.first_split; split_ < work.end_split; ++split_) {
-      BeginSplit();
-      const StepWalk<Config> walk = {any_.InSplit(split_)};
-      for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) Step(walk, step);
-      Merge();
-    }
-    if (work.splits == 1) {
-      StoreOutput();
-    } else {
-      StorePartial(SplitPartial(p_, work, work.first_split));
-    }
-  }
-
-  // Adds what was done to the counters. By one thread of the CTA.
-  __device__ void Count() const {
-    using Counter = unsigned long long;
-    if (steps_ != 0) atomicAdd(&p_.counters->tiles, Counter{steps_});
-    if (exact_steps_ != 0) atomicAdd(&p_.counters->tiles_exact, Counter{exact_steps_});
-  }
-
- private:
-  using Scores = float[2][4];  // two n8 tiles of 16 rows
-
-  __device__ int Row(int half) const { return lane_ / 4 + 8 * half; }
-  __device__ int Pair(int i) const { return warp_ + Config::kWarps * i; }
-  __device__ bool HasPairs() const { return warp_ < Config::kPairs; }
-
-  // The tile's queries, zeros past its last row, to registers or to shared memory.
-  __device__ void LoadQueries() {
-    if constexpr (Config::kQueriesInShared) {
-      // Scores of the tile before were computed before a barrier that is passed.
-      constexpr int kRowPairs = Config::kHeadDim / 2;
-      for (int i = static_cast<int>(threadIdx.x); i < kSplitTileRows * kRowPairs;
-           i += Config::kConsumers) {
-        const int row = i / kRowPairs, pair = i % kRowPairs;
-        *reinterpret_cast<uint32_t*>(&shared_.query[row][2 * pair]) =
-            row < tile_.rows ? QueryRow(row)[pair] : 0;
-      }
-      sm90::SyncNamed(kBarrier, Config::kConsumers);
-    } else {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const bool present = Row(half) < tile_.rows;
-        const uint32_t* from = QueryRow(present ? Row(half) : 0) + quad_lane_;
-#pragma unroll
-        for (int i = 0; i < Config::kPairs; ++i) {
-          query_[i][half] = present ? from[8 * i] : 0;
-          query_[i][2 + half] = present ? from[8 * i + 4] : 0;
-        }
-      }
-    }
-  }
-  // A row of the tile, two elements a word.
-  __device__ const uint32_t* QueryRow(int row) const {
-    return reinterpret_cast<const uint32_t*>(p_.q +
-                                             p_.QueryOffset(tile_, tile_.packed + row, kv_head_));
-  }
-  // The fragment of 16 dimensions, for mma.sync.
-  __device__ void Query(int i, uint32_t (&q)[4]) const {
-    if constexpr (Config::kQueriesInShared) {
-      constexpr int kStride = SplitShared<Config>::kQueryStride;
-      sm90::LoadMatrices(q, at_.query + FragmentOffset(kStride, 16 * i));
-    } else {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) q[e] = query_[i][e];
-    }
-  }
-  // Where this lane's row of a 16 x 16 fragment of A begins in a matrix in shared memory, in bytes.
-  __device__ int FragmentOffset(int stride, int column) const {
-    const int row = lane_ % 8 + lane_ / 8 % 2 * 8;
-    return (row * stride + column + lane_ / 16 * 8) * static_cast<int>(sizeof(Bf16));
-  }
-
-  __device__ void BeginSplit() {
-    exact_ = false;
-    bucket_[0] = bucket_[1] = 0.0f;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) l_[e] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < Config::kOwnPairs * 8; ++i) o_[i / 8][i / 4 % 2][i % 4] = 0.0f;
-  }
-
-  // ---- A step
-
-  // Where the chunks of a step are in the rings.
-  struct Slots {
-    typename Config::Cursor keys, values;  // of the first chunk there is
-    bool has_chunk[2];
-
-    __device__ bool Has(int chunk) const { return chunk == 0 ? has_chunk[0] : has_chunk[1]; }
-    __device__ typename Config::Cursor Keys(int chunk) const { return keys.After(IndexOf(chunk)); }
-    __device__ typename Config::Cursor Values(int chunk) const {
-      return values.After(IndexOf(chunk));
-    }
-    __device__ int IndexOf(int chunk) const { return chunk == 1 && has_chunk[0] ? 1 : 0; }
-  };
-  static_assert(Config::kChunksPerStep == 2);
-
-  __device__ Slots TakeSlots(const StepWalk<Config>& walk, int step) {
-    const Slots slots = {
-        keys_cursor_, values_cursor_, {walk.HasChunk(step, 0), walk.HasChunk(step, 1)}};
-    const int chunks = slots.has_chunk[0] && slots.has_chunk[1] ? 2 : 1;
-    keys_cursor_ = keys_cursor_.After(chunks);
-    values_cursor_ = values_cursor_.After(chunks);
-    return slots;
-  }
-
-  __device__ void Release(const SplitRing<Config>& ring, const typename Config::Cursor& at) const {
-    if (lane_ < Config::kReleasingLanes) sm90::Arrive(ring.Empty(at.slot));
-  }
-
-  __device__ void Step(const StepWalk<Config>& walk, int step) {
-    const Slots slots = TakeSlots(walk, step);
-    const int own_chunk = warp_ / (Config::kWarps / 2);
-    const bool has_keys = slots.Has(own_chunk);
-    Scores s;
-    bool wild = false;
-    if (has_keys) {
-      const typename Config::Cursor at = slots.Keys(own_chunk);
-      sm90::Wait(at_.keys.Full(at.slot), at.parity);
-      ComputeScores(at_.keys.Slot(at.slot), s);
-      __syncwarp();
-      Release(at_.keys, at);
-      wild = HideKeys(step + 16 * warp_, s);
-      StoreProbabilities(s, 0.0f, 0.0f);
-    }
-    const bool exact = sm90::SyncNamedAny(kBarrier, Config::kConsumers, wild || exact_);
-    // A slot that this warp has no use for. Not before the barrier: others may still have to give
-    // it back from an earlier round.
-    if (slots.Has(own_chunk ^ 1)) Release(at_.keys, slots.Keys(own_chunk ^ 1));
-    if (exact) ShareScores(has_keys, s);
-#pragma unroll 1
-    for (int chunk = 0; chunk < 2; ++chunk) {
-      if (!slots.Has(chunk)) continue;
-      if (exact) UseBucketsOf(chunk, step, s);
-      AddChunk(slots.Values(chunk), step, chunk);
-    }
-    if (exact) exact_ = __any_sync(0xffffffffu, bucket_[0] != 0.0f || bucket_[1] != 0.0f);
-    buffer_ ^= 1;
-    ++steps_;
-    exact_steps_ += exact ? 1 : 0;
-  }
-
-  // s = queries times this warp's 16 keys of the chunk in shared memory at `keys`.
-  __device__ void ComputeScores(uint32_t keys, Scores& s) const {
-    // Fragments are loaded some ahead of their use.
-    constexpr int kAhead = Config::kPairs < 8 ? Config::kPairs : 8;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = 0.0f;
-    // Matrices of the load: (keys 0..7, chunk 2i), (0..7, 2i + 1), (8..15, 2i), (8..15, 2i + 1).
-    const int row = warp_ % 4 * 16 + lane_ % 8 + lane_ / 16 * 8;
-    const ChunkPairs chunks(keys, row, lane_ / 8 % 2);
-#pragma unroll
-    for (int begin = 0; begin < Config::kPairs; begin += kAhead) {
-      uint32_t k[kAhead][4];
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) sm90::LoadMatrices(k[i], chunks.At(begin + i));
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        uint32_t q[4];
-        Query(begin + i, q);
-        const uint32_t first[2] = {k[i][0], k[i][1]}, second[2] = {k[i][2], k[i][3]};
-        sm90::MmaBf16(s[0], q, first);
-        sm90::MmaBf16(s[1], q, second);
-      }
-    }
-    if constexpr (Config::kCapsScores) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) s[i / 4][i % 4] = CapScore(s[i / 4][i % 4], p_.scale);
-    }
-  }
-
-  // Addresses of the chunks 2i + odd of a row of a tile. Chunks are permuted by an exclusive or
-  // with the row, so another i is another exclusive or, in one instruction.
-  struct ChunkPairs {
-    static constexpr int kWholeBoxPairs = Config::kHeadDim / kKvBoxDims * 4;
-
-    __device__ ChunkPairs(uint32_t tile, int row, int odd)
-        : whole(tile + KvChunkOffset(Config::kHeadDim, row, odd)),
-          rest(tile + KvChunkOffset(Config::kHeadDim, row, 2 * kWholeBoxPairs + odd)) {}
-    __device__ uint32_t At(int i) const {
-      if (i < kWholeBoxPairs) return (whole ^ (i % 4 * 32)) + i / 4 * kKvAtomBytes;
-      return rest ^ ((i - kWholeBoxPairs) * 32);
-    }
-    uint32_t whole, rest;  // for i = 0, and for the first i in the box that is not whole
-  };
-
-  // Makes scores of keys that their rows don't see -infinity. Whether one of the others is not
-  // below the threshold; NaN is passed over, as it makes its row NaN on any path. key: the warp's
-  // first.
-  __device__ bool HideKeys(int key, Scores& s) const {
-    if (!(all_.first <= key && key + 15 <= all_.last)) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const int at = key + i / 4 * 8 + 2 * quad_lane_ + i % 2;
-        if (!row_keys_[i / 2 % 2].Meets(at, at + 1)) s[i / 4][i % 4] = kHidden;
-      }
-    }
-    float largest = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float score = s[i / 4][i % 4];
-      largest = fmaxf(largest, score == kHidden ? 0.0f : fabsf(score));
-    }
-    return largest >= p_.scale.threshold;
-  }
-  static constexpr float kHidden = -__builtin_huge_valf();
-
-  // GridExp2(GridPoint(score)) before its rounding to bf16.
-  __device__ float Exponential(float score, float offset) const {
-    return sm90::FlushingExp2(ieee::Sub(ieee::Fma(score, p_.scale.c, offset), kGridOffset));
-  }
-
-  // The warp's probabilities to the step's buffer, with the buckets of a lane's two rows.
-  __device__ void StoreProbabilities(const Scores& s, float bucket0, float bucket1) {
-    const float offset[2] = {ieee::Sub(kGridOffset, bucket0), ieee::Sub(kGridOffset, bucket1)};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int tile = i / 2, half = i % 2;
-      const uint32_t pair = sm90::RoundToBf16Pair(Exponential(s[tile][2 * half], offset[half]),
-                                                  Exponential(s[tile][2 * half + 1], offset[half]));
-      Bf16* to = &shared_.probability[buffer_][Row(half)][16 * warp_ + 8 * tile + 2 * quad_lane_];
-      *reinterpret_cast<uint32_t*>(to) = pair;
-    }
-  }
-
-  // ---- Output: o and l += probabilities times values
-
-  __device__ void AddChunk(const typename Config::Cursor& at, int step, int chunk) {
-    const int begin = step + chunk * Config::kChunkKeys;
-    if (HasPairs()) {
-      sm90::Wait(at_.values.Full(at.slot), at.parity);
-      if (all_.first <= begin && begin + Config::kChunkKeys <= all_.last + 1) {
-        AddWholeChunk(at_.values.Slot(at.slot), chunk);
-      } else {
-        AddHiddenChunk(at_.values.Slot(at.slot), begin, chunk);
-      }
-      __syncwarp();
-    }
-    Release(at_.values, at);
-  }
-
-  static constexpr int kChunkGroups = Config::kChunkKeys / kDotTerms;
-
-  // For chunks that all rows see in full. Fragments are loaded ahead of their use.
-  __device__ void AddWholeChunk(uint32_t values, int chunk) {
-    uint32_t p[kChunkGroups][4];
-#pragma unroll
-    for (int g = 0; g < kChunkGroups; ++g) LoadProbabilities(chunk * kChunkGroups + g, p[g]);
-#pragma unroll
-    for (int i = 0; i < Config::kOwnPairs; ++i) {
-      if (Pair(i) >= Config::kPairs) break;
-      uint32_t v[kChunkGroups][4];
-#pragma unroll
-      for (int g = 0; g < kChunkGroups; ++g) LoadValues(values, g, i, v[g]);
-#pragma unroll
-      for (int g = 0; g < kChunkGroups; ++g) {
-        if (i == 0) AddToSum(p[g]);
-        AddPair(p[g], v[g], o_[i]);
-      }
-    }
-  }
-
-  __device__ void AddToSum(const uint32_t (&p)[4]) {
-    constexpr uint32_t kOnes[2] = {0x3f803f80u, 0x3f803f80u};
-    sm90::MmaBf16(l_, p, kOnes);
-  }
-
-  // For chunks of which some row does not see some key.
-  __device__ void AddHiddenChunk(uint32_t values, int begin, int chunk) {
-#pragma unroll 1
-    for (int g = 0; g < kChunkGroups; ++g) {
-      const int key = begin + g * kDotTerms;
-      if (!any_.Meets(key, key + kDotTerms)) continue;
-      uint32_t p[4];
-      LoadProbabilities(chunk * kChunkGroups + g, p);
-      AddToSum(p);
-#pragma unroll
-      for (int i = 0; i < Config::kOwnPairs; ++i) {
-        if (Pair(i) >= Config::kPairs) break;
-        uint32_t v[4];
-        LoadValues(values, g, i, v);
-        AddHiddenGroup(key, p, v, o_[i]);
-      }
-    }
-  }
-
-  // Values of group g of a chunk, the columns of own pair i. Matrices of the load: (keys 0..7,
-  // columns 0..7), (8..15, 0..7), (0..7, 8..15), (8..15, 8..15).
-  __device__ void LoadValues(uint32_t values, int g, int i, uint32_t (&v)[4]) const {
-    constexpr int kGroupBytes = 2 * kDotTerms * Config::kHeadDim;
-    const int row = lane_ % 8 + lane_ / 8 % 2 * 8;
-    sm90::LoadMatricesTransposed(
-        v,
-        values + g * kGroupBytes + KvChunkOffset(Config::kHeadDim, row, 2 * Pair(i) + lane_ / 16));
-  }
-
-  __device__ void LoadProbabilities(int group, uint32_t (&p)[4]) const {
-    constexpr int kStride = SplitShared<Config>::kProbabilityStride;
-    constexpr int kBufferBytes = kSplitTileRows * kStride * static_cast<int>(sizeof(Bf16));
-    sm90::LoadMatrices(
-        p, at_.probability + buffer_ * kBufferBytes + FragmentOffset(kStride, group * kDotTerms));
-  }
-
-  static __device__ void AddPair(const uint32_t (&p)[4], const uint32_t (&v)[4], float (&o)[2][4]) {
-    const uint32_t first[2] = {v[0], v[1]}, second[2] = {v[2], v[3]};
-    sm90::MmaBf16(o[0], p, first);
-    sm90::MmaBf16(o[1], p, second);
-  }
-
-  // A group that not all rows see in full. Values count as 0 for rows that don't see their key. For
-  // keys that no row sees that is a mask; for keys that some see, probability 0 does the same
-  // unless the value is not finite.
-  __device__ void AddHiddenGroup(int key, const uint32_t (&p)[4], const uint32_t (&v)[4],
-                                 float (&o)[2][4]) const {
-    uint32_t masked[4];
-    bool unsafe = false;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int at = key + i % 2 * 8 + 2 * quad_lane_;
-      masked[i] = v[i] & PairMask(any_, at);
-      unsafe = unsafe || HasNonFinite(masked[i] & ~PairMask(all_, at));
-    }
-    if (!__any_sync(0xffffffffu, unsafe)) return AddPair(p, masked, o);
-    AddRowByRow(key, p, v, o);
-  }
-
-  // The product once for each row, with the values that this row sees.
-  __device__ void AddRowByRow(int key, const uint32_t (&p)[4], const uint32_t (&v)[4],
-                              float (&o)[2][4]) const {
-    const float before[2][4] = {{o[0][0], o[0][1], o[0][2], o[0][3]},
-                                {o[1][0], o[1][1], o[1][2], o[1][3]}};
-#pragma unroll 1
-    for (int row = 0; row < tile_.rows; ++row) {
-      const KeyRange seen = tile_.KeysOf(row, p_.group, p_.window);
-      uint32_t masked[4];
-      float product[2][4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        masked[i] = v[i] & PairMask(seen, key + i % 2 * 8 + 2 * quad_lane_);
-        product[0][i] = before[0][i];
-        product[1][i] = before[1][i];
-      }
-      AddPair(p, masked, product);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (Row(e / 2) != row) continue;
-        o[0][e] = product[0][e];
-        o[1][e] = product[1][e];
-      }
-    }
-  }
-
-  // ---- The exact path: blocks of 64 as the contract has them
-
-  __device__ void ShareScores(bool has_keys, const Scores& s) {
-    if (has_keys) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        shared_.score[Row(i / 2 % 2)][16 * warp_ + i / 4 * 8 + 2 * quad_lane_ + i % 2] =
-            s[i / 4][i % 4];
-      }
-    }
-    sm90::SyncNamed(kBarrier, Config::kConsumers);
-  }
-
-  // Raises the buckets to the block's and replaces its probabilities.
-  __device__ void UseBucketsOf(int chunk, int step, const Scores& s) {
-    RaiseBuckets(step + chunk * Config::kChunkKeys, chunk);
-    if (warp_ / (Config::kWarps / 2) == chunk) StoreProbabilities(s, bucket_[0], bucket_[1]);
-    sm90::SyncNamed(kBarrier, Config::kConsumers);
-  }
-
-  __device__ void RaiseBuckets(int block_begin, int chunk) {
-    // The rows' maxima: two lanes a row. fmaxf passes over NaN.
-    const float* scores = &shared_.score[lane_ / 2][chunk * kBlockKeys + lane_ % 2 * 32];
-    float m = BitsFloat(0xff800000u);
-#pragma unroll 4
-    for (int i = 0; i < kBlockKeys / 2; ++i) m = fmaxf(m, scores[i]);
-    m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float row_max = __shfl_sync(0xffffffffu, m, 2 * Row(half));
-      RaiseBucketOfRow(half, row_max, block_begin);
-    }
-  }
-
-  __device__ void RaiseBucketOfRow(int half, float m, int block_begin) {
-    const KeyRange seen = row_keys_[half].InSplit(split_);
-    if (!seen.Meets(block_begin, block_begin + kBlockKeys)) return;
-    const float bucket = Bucket(m, p_.scale.c, p_.scale.threshold);
-    const bool first = seen.first / kBlockKeys == block_begin / kBlockKeys;
-    if (first) {
-      bucket_[half] = bucket;  // o and l are 0
-    } else if (bucket > bucket_[half]) {
-      Scale(BucketSteps(bucket, bucket_[half]), half, l_, o_);
-      bucket_[half] = bucket;
-    }
-  }
-
-  // ---- Merge
-
-  using Output = float[Config::kOwnPairs][2][4];
-
-  // Multiplies a row by 2^-64, `steps` times.
-  static __device__ void Scale(int steps, int half, float (&l)[4], Output& o) {
-#pragma unroll 1
-    for (int step = 0; step < min(steps, 5); ++step) {
-#pragma unroll
-      for (int e = 2 * half; e < 2 * half + 2; ++e) {
-        l[e] = ieee::Mul(l[e], 0x1p-64f);
-#pragma unroll
-        for (int i = 0; i < Config::kOwnPairs; ++i) {
-          o[i][0][e] = ieee::Mul(o[i][0][e], 0x1p-64f);
-          o[i][1][e] = ieee::Mul(o[i][1][e], 0x1p-64f);
-        }
-      }
-    }
-  }
-
-  // MergeSplit of the split into what came before it in this unit, row by row.
-  __device__ void Merge() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (row_keys_[half].InSplit(split_).IsEmpty()) continue;
-      const bool add = !merged_empty_[half];
-      if (add && merged_bucket_[half] < bucket_[half]) {
-        Scale(BucketSteps(bucket_[half], merged_bucket_[half]), half, merged_l_, merged_o_);
-      } else if (add && bucket_[half] < merged_bucket_[half]) {
-        Scale(BucketSteps(merged_bucket_[half], bucket_[half]), half, l_, o_);
-      }
-      merged_bucket_[half] = add ? fmaxf(merged_bucket_[half], bucket_[half]) : bucket_[half];
-      merged_empty_[half] = false;
-#pragma unroll
-      for (int e = 2 * half; e < 2 * half + 2; ++e) {
-        merged_l_[e] = add ? ieee::Add(merged_l_[e], l_[e]) : l_[e];
-#pragma unroll
-        for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
-          float& merged = merged_o_[i / 2][i % 2][e];
-          const float o = o_[i / 2][i % 2][e];
-          merged = add ? ieee::Add(merged, o) : o;
-        }
-      }
-    }
-  }
-
-  // ---- Results
-
-  __device__ void StoreOutput() const {
-    if (!HasPairs()) return;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (Row(half) >= tile_.rows) continue;
-      const float inverse = ieee::Div(1.0f, merged_l_[2 * half]);
-      Bf16* out = p_.out + p_.QueryOffset(tile_, tile_.packed + Row(half), kv_head_);
-#pragma unroll
-      for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
-        if (Pair(i / 2) >= Config::kPairs) break;
-        const float* o = &merged_o_[i / 2][i % 2][2 * half];
-        const int column = 16 * Pair(i / 2) + 8 * (i % 2) + 2 * quad_lane_;
-        *reinterpret_cast<uint32_t*>(out + column) =
-            sm90::RoundToBf16Pair(ieee::Mul(o[0], inverse), ieee::Mul(o[1], inverse));
-      }
-    }
-  }
-
-  __device__ void StorePartial(const SplitPartial& to) const {
-    if (!HasPairs()) return;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = Row(half);
-      if (row >= tile_.rows || merged_empty_[half]) continue;
-      if (warp_ == 0 && quad_lane_ == 0) {
-        to.l[row] = merged_l_[2 * half];
-        to.bucket[row] = merged_bucket_[half];
-      }
-#pragma unroll
-      for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
-        if (Pair(i / 2) >= Config::kPairs) break;
-        const float* o = &merged_o_[i / 2][i % 2][2 * half];
-        const int column = 16 * Pair(i / 2) + 8 * (i % 2) + 2 * quad_lane_;
-        *reinterpret_cast<float2*>(to.o + row * Config::kHeadDim + column) = float2{o[0], o[1]};
-      }
-    }
-  }
-
-  const AttentionParams& p_;
-  SplitShared<Config>& shared_;
-  const SplitAddresses<Config>& at_;
-  const int warp_, lane_, quad_lane_;
-
-  AttentionTile tile_;
-  int kv_head_, split_;
-  KeyRange any_, all_;    // keys that some row, that all rows of the tile see
-  KeyRange row_keys_[2];  // of this lane's rows
-  uint32_t query_[Config::kQueriesInShared ? 1 : Config::kPairs][4];
-
-  bool exact_;  // a bucket of the split is not 0
-  float bucket_[2], l_[4];
-  Output o_;
-  bool merged_empty_[2];
-  float merged_bucket_[2], merged_l_[4];
-  Output merged_o_;
-
-  typename Config::Cursor keys_cursor_, values_cursor_;
-  int buffer_ = 0;  // of the probabilities of this step
-  unsigned steps_ = 0, exact_steps_ = 0;
-};
-
-// ---- The kernel
 
 template <class Config>
 __device__ void InitSplitBarriers(const SplitAddresses<Config>& at) {
@@ -597,18 +45,29 @@ __device__ void InitSplitBarriers(const SplitAddresses<Config>& at) {
     sm90::InitBarrier(at.told + 8 * (thread - 32), 1);
     sm90::FenceBarrierInit();
   }
-  __syncthreads();
+  if constexpr (Config::kShared) {
+    if (thread >= 64 && thread < 64 + Config::kWarps) {
+      sm90::InitBarrier(at.relay_full + 8 * (thread - 64), 1);
+      sm90::FenceBarrierInit();
+    }
+    __syncwarp();
+    sm90::SyncClusterRelaxed();
+  } else {
+    __syncthreads();
+  }
 }
 
-// The consumers' last steps of a unit whose result is stored.
+// The consumers' last steps of a unit whose result is stored; is_last: of the CTA's last.
 template <class Config>
 __device__ void FinishUnit(const AttentionParams& p, const SplitShared<Config>& shared,
                            const SplitAddresses<Config>& at,
-                           const SlotCursor<SplitShared<Config>::kWorkSlots>& cursor) {
+                           const SlotCursor<SplitShared<Config>::kWorkSlots>& cursor,
+                           bool is_last) {
+  const SplitWork& work = shared.work[cursor.slot];
+  if (is_last && work.splits == 1) return;
   sm90::Wait(at.told + 8 * cursor.slot, cursor.parity);
   if (shared.merges[cursor.slot]) {
-    MergeSplits<Config::kHeadDim, Config::kConsumers>(p, shared.work[cursor.slot],
-                                                      static_cast<int>(threadIdx.x));
+    MergeSplits<Config::kHeadDim, Config::kConsumers>(p, work, static_cast<int>(threadIdx.x));
   }
   __syncwarp();
   if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
@@ -623,7 +82,6 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   const int warp = sm90::UniformWarpIndex();
   InitSplitBarriers(at);
   sm90::LaunchDependentKernels();
-  sm90::WaitForPriorKernels();
   if (warp == Config::kKeysWarp) return SplitKeysWarp<Config>(p, shared, at).Run();
   if (warp == Config::kValuesWarp) return RunSplitValuesWarp(p, shared, at);
   if (warp == Config::kStoredWarp) return SplitStoredWarp<Config>(p, shared, at).Run();
@@ -638,9 +96,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
       if (threadIdx.x % 32 == 0) sm90::Arrive(at.stored + 8 * cursor.slot);
     }
     // By now it is known whether the unit before was its tile's last.
-    if (!first) FinishUnit(p, shared, at, last);
+    if (!first) FinishUnit(p, shared, at, last, done);
     if (done) break;
   }
+  sm90::WaitForPriorKernels();
   if (threadIdx.x == 0) consumer.Count();
 }
 

@@ -27,6 +27,11 @@ struct SplitPartial {
     l = o + p.partial_rows * head_dim;
     bucket = l + p.partial_rows;
   }
+  __device__ void Advance(int64_t floats) {
+    o += floats;
+    l += floats;
+    bucket += floats;
+  }
 };
 
 // MergeSplit (contract 4) for four columns of a row.
@@ -40,14 +45,18 @@ struct AttentionState4 {
       *this = split;
       return;
     }
-    RaiseTo(split.bucket);
-    split.RaiseTo(bucket);
+    if (__builtin_expect(bucket != split.bucket, 0)) {
+      if (bucket < split.bucket) {
+        RaiseTo(split.bucket);
+      } else {
+        split.RaiseTo(bucket);
+      }
+    }
     l = ieee::Add(l, split.l);
     o = {ieee::Add(o.x, split.o.x), ieee::Add(o.y, split.o.y), ieee::Add(o.z, split.o.z),
          ieee::Add(o.w, split.o.w)};
   }
   __device__ void RaiseTo(float higher) {
-    if (bucket >= higher) return;
     const int steps = min(BucketSteps(higher, bucket), 5);
 #pragma unroll 1
     for (int i = 0; i < steps; ++i) {
@@ -70,21 +79,23 @@ template <int kHeadDim, int kThreads>
 __device__ void MergeSplits(const AttentionParams& p, const SplitWork& work, int thread) {
   constexpr int kQuads = kHeadDim / 4;  // of a row
   constexpr int kAhead = 8;             // splits whose results are fetched before they are merged
+  const int64_t stride = p.kv_heads() * SplitPartialFloats(p.partial_rows, kHeadDim);
   for (int item = thread; item < work.tile.rows * kQuads; item += kThreads) {
     const int row = item / kQuads, column = item % kQuads * 4;
     const KeyRange seen = work.tile.KeysOf(row, p.group, p.window);
     const int end = seen.last / kSplitKeys + 1;
     AttentionState4 merged;
+    SplitPartial from(p, work, seen.first / kSplitKeys);
 #pragma unroll 1
     for (int first = seen.first / kSplitKeys; first < end; first += kAhead) {
       AttentionState4 split[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
         if (first + i >= end) break;
-        const SplitPartial from(p, work, first + i);
         const float* o = from.o + row * kHeadDim + column;
         split[i] = {false, __ldcg(from.bucket + row), __ldcg(from.l + row),
                     __ldcg(reinterpret_cast<const float4*>(o))};
+        from.Advance(stride);
       }
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
@@ -107,6 +118,7 @@ class SplitStoredWarp {
       : p_(p), shared_(shared), at_(at), lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void Run() {
+    sm90::WaitForPriorKernels();
     Cursor cursor;
     for (;; cursor.Advance()) {
       sm90::Wait(at_.work_full + 8 * cursor.slot, cursor.parity);

@@ -4,6 +4,8 @@
 // The split kernel's shapes, its shared memory, and the warps that feed it. attention_split.cuh
 // says what the kernel is.
 
+#include <climits>
+
 #include "kernels/cuda/attention_params.h"
 #include "kernels/cuda/attention_ring.cuh"
 #include "kernels/cuda/sm90/atomic.h"
@@ -12,9 +14,11 @@
 
 namespace isobit::cuda {
 
-template <int kHeadDimValue>
+// kSharedValue: a cluster of CTAs shares each unit.
+template <int kHeadDimValue, bool kSharedValue>
 struct SplitConfig {
   static constexpr int kHeadDim = kHeadDimValue;
+  static constexpr bool kShared = kSharedValue;
   static constexpr bool kCapsScores = false;
   static constexpr int kWarps = 8;  // that compute
   static constexpr int kConsumers = 32 * kWarps;
@@ -54,6 +58,15 @@ struct SplitWork {
   int splits;      // to be merged; 1 if this unit finishes the tile
   int first_unit;  // in the plan, of the tile's splits
   int tile_slot;
+  // Where a cluster shares a unit: the CTA's part of the keys, and whether parts with visible keys
+  // lie in front of it and behind it.
+  KeyRange part;
+  bool receives, sends;
+
+  // The keys of a split that are this CTA's.
+  __device__ KeyRange KeysOf(int of_split, const KeyRange& visible) const {
+    return visible.InSplit(of_split).Within(part.first, part.last + 1);
+  }
 };
 
 // Shared memory behind the rings. Rows are padded so that eight of them lie in different banks.
@@ -68,6 +81,10 @@ struct SplitShared {
   alignas(16) Bf16 probability[2][kSplitTileRows][kProbabilityStride];
   alignas(16) Bf16 query[Config::kQueriesInShared ? kSplitTileRows : 1][kQueryStride];
   float score[kSplitTileRows][kScoreStride];
+  // What the CTA in front of this one in its cluster hands on, of each lane: its part of the
+  // output, then its sums and buckets.
+  static constexpr int kRelayVectors = 2 * Config::kOwnPairs + 1;
+  float4 relay[Config::kShared ? Config::kWarps : 1][kRelayVectors][32];
   SplitWork work[kWorkSlots];
   alignas(8) uint64_t work_full[kWorkSlots];
   uint64_t work_empty[kWorkSlots];
@@ -75,6 +92,7 @@ struct SplitShared {
   uint64_t told[kWorkSlots];    // `merges` holds
   uint64_t keys_full[Config::kSlots], keys_empty[Config::kSlots];
   uint64_t values_full[Config::kSlots], values_empty[Config::kSlots];
+  uint64_t relay_full[Config::kWarps];
   bool merges[kWorkSlots];  // the unit was its tile's last
 };
 
@@ -97,7 +115,7 @@ struct SplitRing {
 template <class Config>
 struct SplitAddresses {
   SplitRing<Config> keys, values;
-  uint32_t work_full, work_empty, stored, told, probability, query;
+  uint32_t work_full, work_empty, stored, told, probability, query, relay, relay_full;
 
   __device__ SplitAddresses(uint32_t base) {
     using Shared = SplitShared<Config>;
@@ -113,6 +131,8 @@ struct SplitAddresses {
     told = rest + offsetof(Shared, told);
     probability = rest + offsetof(Shared, probability);
     query = rest + offsetof(Shared, query);
+    relay = rest + offsetof(Shared, relay);
+    relay_full = rest + offsetof(Shared, relay_full);
   }
 };
 
@@ -120,7 +140,7 @@ struct SplitAddresses {
 // step the chunks with visible keys.
 template <class Config>
 struct StepWalk {
-  KeyRange keys;  // of the split, that some row sees
+  KeyRange keys;  // of the split and of this CTA, that some row sees
 
   __device__ int Begin() const { return keys.first / Config::kStepKeys * Config::kStepKeys; }
   __device__ bool Has(int step) const { return step <= keys.last; }
@@ -139,30 +159,42 @@ class SplitStream {
   __device__ SplitStream(const AttentionParams& p, const SplitRing<Config>& ring, bool values)
       : p_(p), ring_(ring), values_(values) {}
 
-  __device__ void Load(const SplitWork& work) {
+  // when_full() is called once, when the ring has been filled or all is loaded.
+  template <typename WhenFull>
+  __device__ void Load(const SplitWork& work, const WhenFull& when_full) {
+    int chunks = 0;
     const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
     Loader loader(p_, work.tile.sequence, work.kv_head, keys, values_);
-    loader.Find(StepWalk<Config>{keys.InSplit(work.first_split)}.Begin());
+    loader.Find(StepWalk<Config>{work.KeysOf(work.first_split, keys)}.Begin());
 #pragma unroll 1
     for (int split = work.first_split; split < work.end_split; ++split) {
-      const StepWalk<Config> walk = {keys.InSplit(split)};
+      const StepWalk<Config> walk = {work.KeysOf(split, keys)};
 #pragma unroll 1
       for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) {
         loader.Take();
         loader.Find(step + Config::kStepKeys);
-        if (walk.HasChunk(step, 0)) Start<0>(loader);
-        if (walk.HasChunk(step, 1)) Start<1>(loader);
+#pragma unroll
+        for (int chunk = 0; chunk < Config::kChunksPerStep; ++chunk) {
+          if (!walk.HasChunk(step, chunk)) continue;
+          if (++chunks == Config::kSlots + 1) when_full();
+          if (chunk == 0) Start<0>(loader, step, work.tile.position);
+          if (chunk == 1) Start<1>(loader, step, work.tile.position);
+        }
       }
     }
+    if (chunks <= Config::kSlots) when_full();
   }
 
  private:
   using Loader = TileLoader<Config::kHeadDim, Config::kStepKeys>;
   static_assert(Config::kChunksPerStep == 2);
 
+  // Keys from first_new on are written by kernels in front of this one; those before were there
+  // before the batch.
   template <int kChunk>
-  __device__ void Start(const Loader& loader) {
+  __device__ void Start(const Loader& loader, int step, int first_new) {
     constexpr int kGroups = Config::kChunkKeys / kKvGroupTokens;
+    if (step + (kChunk + 1) * Config::kChunkKeys > first_new) sm90::WaitForPriorKernels();
     sm90::Wait(ring_.Empty(cursor_.slot), cursor_.parity ^ 1);
     loader.template Start<kChunk * kGroups, kGroups>(ring_.Slot(cursor_.slot),
                                                      ring_.Full(cursor_.slot));
@@ -185,31 +217,64 @@ class SplitKeysWarp {
         shared_(shared),
         at_(at),
         lane_(static_cast<int>(threadIdx.x) % 32),
-        first_unit_(p.split_units[blockIdx.x / static_cast<unsigned>(p.kv_heads())]) {
-    split_works_ = p.counts->split_units * p.kv_heads();
-    works_ = split_works_ + static_cast<int>(p.counters->redo_units);
-  }
+        first_index_(static_cast<int>(blockIdx.x) / p.share),
+        first_unit_(ReadUnit(p.split_units + first_index_ / p.kv_heads())),
+        split_works_(__ldcg(&p.counts->split_units) * p.kv_heads()) {}
 
+  // The plan, the page table and old keys are read before the kernels in front of this one have
+  // ended, so that the rings are full when they have. Not through L1, which may be older.
   __device__ void Run() {
     SplitStream<Config> stream(p_, at_.keys, /*values=*/false);
     // The first unit is the CTA's own, so that a short launch waits for no ticket; it is read
     // before it is known that there is one.
-    int index = static_cast<int>(blockIdx.x);
     SplitUnit unit = first_unit_;
-    while (index < works_) {
-      const SplitWork work = index < split_works_ ? WorkOf(unit, index) : RedoAt(index);
-      int ticket = 0;
-      if (lane_ == 0) ticket = static_cast<int>(atomicAdd(&p_.counters->split_tickets, 1u));
-      Publish(work);
-      stream.Load(work);
-      index = static_cast<int>(gridDim.x) + __shfl_sync(0xffffffffu, ticket, 0);
-      if (index < split_works_) unit = p_.split_units[index / p_.kv_heads()];
+    int index = first_index_;
+    for (bool first = true; index < split_works_; first = false) {
+      index = Feed(WorkOf(unit, index), first, stream);
+      if (index < split_works_) unit = ReadUnit(p_.split_units + index / p_.kv_heads());
     }
+    if (!IsSingleRound()) FinishRounds(index, stream);
     Publish(SplitWork{});
-    if (lane_ == 0) SignOff();
   }
 
  private:
+  __device__ bool IsSingleRound() const { return Config::kShared || p_.single_round; }
+
+  // Tells the others of a unit and streams its keys. Returns where to go on.
+  __device__ int Feed(const SplitWork& work, bool first, SplitStream<Config>& stream) {
+    if (work.part.IsEmpty()) return INT_MAX;
+    int ticket = first ? 0 : TakeTicket();
+    Publish(work);
+    stream.Load(work, [&] {
+      if (!first || IsSingleRound()) return;
+      sm90::WaitForPriorKernels();
+      ticket = TakeTicket();
+    });
+    if (IsSingleRound()) return INT_MAX;
+    return static_cast<int>(gridDim.x) + __shfl_sync(0xffffffffu, ticket, 0);
+  }
+  // Known to lane 0.
+  __device__ int TakeTicket() const {
+    return lane_ == 0 ? static_cast<int>(atomicAdd(&p_.counters->split_tickets, 1u)) : 0;
+  }
+
+  // What the prefill kernel gave up.
+  __device__ void FinishRounds(int index, SplitStream<Config>& stream) {
+    sm90::WaitForPriorKernels();
+    const int works = split_works_ + static_cast<int>(p_.counters->redo_units);
+    while (index < works) index = Feed(RedoAt(index), /*first=*/false, stream);
+    if (lane_ == 0) SignOff();
+  }
+
+  static __device__ SplitUnit ReadUnit(const SplitUnit* from) {
+    const auto* words = reinterpret_cast<const int4*>(from);
+    const int4 read[] = {__ldcg(words), __ldcg(words + 1)};
+    SplitUnit unit;
+    static_assert(sizeof(unit) == sizeof(read));
+    memcpy(&unit, read, sizeof(unit));
+    return unit;
+  }
+
   __device__ SplitWork RedoAt(int index) const {
     const RedoUnit& unit = p_.redo[index - split_works_];
     SplitWork work = {};
@@ -237,6 +302,19 @@ class SplitKeysWarp {
     work.first_split = all ? work.tile_first_split : split;
     work.end_split = (all ? keys.last / kSplitKeys : split) + 1;
     work.splits = all ? 1 : splits;
+    work.part = keys;
+    if constexpr (Config::kShared) SetPart(keys.InSplit(split), work);
+  }
+
+  // This CTA's run of the keys of a split that the cluster shares; empty if it has none of those.
+  __device__ void SetPart(const KeyRange& keys, SplitWork& work) const {
+    const int part_keys = kSplitKeys / p_.share;
+    const int begin =
+        work.first_split * kSplitKeys + static_cast<int>(sm90::ClusterRank()) * part_keys;
+    work.part = keys.Within(begin, begin + part_keys);
+    work.receives = keys.first < begin;
+    work.sends = keys.last >= begin + part_keys;
+    if (work.sends) work.splits = 1;  // the CTA behind this one has them merged
   }
 
   // Hands a unit to the others, at most one ahead of what the consumers work on.
@@ -262,8 +340,9 @@ class SplitKeysWarp {
   SplitShared<Config>& shared_;
   const SplitAddresses<Config>& at_;
   const int lane_;
+  const int first_index_;
   const SplitUnit first_unit_;
-  int split_works_, works_;
+  const int split_works_;
   SlotCursor<SplitShared<Config>::kWorkSlots> work_cursor_;
 };
 
@@ -276,7 +355,7 @@ __device__ void RunSplitValuesWarp(const AttentionParams& p, const SplitShared<C
     sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
     const SplitWork& work = shared.work[cursor.slot];
     if (work.tile.rows == 0) return;
-    stream.Load(work);
+    stream.Load(work, [] {});
     if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
   }
 }

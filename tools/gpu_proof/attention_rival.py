@@ -15,6 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 # name, sequences, context, rows, heads, key heads, head size
 SHAPES = [
     ("decode 1x1024", 1, 1024, 1, 32, 8, 128),
+    ("decode 1x1080", 1, 1080, 1, 32, 8, 128),
     ("decode 1x8192", 1, 8192, 1, 32, 8, 128),
     ("decode 1x32768", 1, 32768, 1, 32, 8, 128),
     ("decode 8x4096", 8, 4096, 1, 32, 8, 128),

@@ -58,6 +58,14 @@ double KeyScale(Scores scores, int64_t position, RandomValues& random) {
   }
 }
 
+// An element of a key whose product with the absolute values of normal numbers, whose mean is 0.8,
+// is a power of two around 2^68 or 2^60 in the softmax.
+Bf16 ShelfKey(int64_t position, int head_dim) {
+  const double exponent = position % 512 < 256 ? 68.0 : 60.0;
+  return RoundToBf16(
+      static_cast<float>(exponent / (0.8 * std::log2(std::exp(1.0)) * std::sqrt(head_dim))));
+}
+
 void MakeHistory(AttentionInputs& in, Scores scores, RandomValues& random) {
   const int64_t width = int64_t{in.shape.kv_heads} * in.shape.head_dim;
   for (const SequenceRows& s : in.sequences) {
@@ -72,6 +80,7 @@ void MakeHistory(AttentionInputs& in, Scores scores, RandomValues& random) {
         }
         // All products with a query of positive elements are negative.
         if (scores == Scores::kNegative) key.bits |= 0x8000;
+        if (scores == Scores::kShelves) key = ShelfKey(position, in.shape.head_dim);
         in.keys.push_back(key);
         in.values.push_back(value);
       }
@@ -88,8 +97,8 @@ void MakeHistory(AttentionInputs& in, Scores scores, RandomValues& random) {
 }  // namespace
 
 std::string ToString(Scores scores) {
-  constexpr const char* kNames[] = {"normal", "peaky",    "rising",   "falling",
-                                    "huge",   "negative", "anything", "not finite"};
+  constexpr const char* kNames[] = {"normal",   "peaky",   "rising",   "falling",   "huge",
+                                    "negative", "shelves", "anything", "not finite"};
   return kNames[static_cast<int>(scores)];
 }
 
@@ -117,7 +126,7 @@ AttentionInputs MakeInputs(const AttentionShape& shape, const std::vector<Sequen
   for (int64_t i = 0; i < in.rows * shape.heads * shape.head_dim; ++i) {
     Bf16 q = scores == Scores::kAnything && random.Below(8) == 0 ? random.SpreadBf16(60)
                                                                  : random.NormalBf16();
-    if (scores == Scores::kNegative) q.bits &= 0x7fff;
+    if (scores == Scores::kNegative || scores == Scores::kShelves) q.bits &= 0x7fff;
     in.q.push_back(q);
   }
   return in;

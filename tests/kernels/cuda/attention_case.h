@@ -23,12 +23,13 @@ enum class Scores {
   kFalling,    // and falls
   kHuge,       // beyond the threshold, to both sides
   kNegative,   // whole blocks below minus the threshold, others not
+  kShelves,    // now just above the threshold, now just below, 256 keys each
   kAnything,   // any finite bf16
   kNotFinite,  // NaN and infinities among keys and values
 };
-inline constexpr Scores kAllScores[] = {Scores::kNormal,   Scores::kPeaky,    Scores::kRising,
-                                        Scores::kFalling,  Scores::kHuge,     Scores::kNegative,
-                                        Scores::kAnything, Scores::kNotFinite};
+inline constexpr Scores kAllScores[] = {Scores::kNormal,  Scores::kPeaky,    Scores::kRising,
+                                        Scores::kFalling, Scores::kHuge,     Scores::kNegative,
+                                        Scores::kShelves, Scores::kAnything, Scores::kNotFinite};
 std::string ToString(Scores scores);
 
 struct AttentionShape {

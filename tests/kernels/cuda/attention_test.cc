@@ -213,6 +213,17 @@ TEST_F(CudaAttentionTest, LongDecode) {
   CheckAgainstOracle({8, 1, 80, 16}, {{5000, 1}}, Scores::kNormal);
 }
 
+// With few sequences a cluster of four CTAs shares each split, with more one of two, then none.
+TEST_F(CudaAttentionTest, ClustersOfEverySize) {
+  for (Scores scores : kAllScores) {
+    for (int neighbours : {0, 10, 28}) {
+      std::vector<SequenceRows> rows = {{2100, 1}, {1300, 1}};
+      for (int i = 0; i < neighbours; ++i) rows.push_back({i * 37 % 700, 1});
+      CheckAgainstOracle({4, 1, 128, 16}, rows, scores);
+    }
+  }
+}
+
 TEST_F(CudaAttentionTest, ManySequences) {
   std::vector<SequenceRows> rows;
   for (int i = 0; i < 60; ++i) rows.push_back({i * 97 % 2200, 1});
