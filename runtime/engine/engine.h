@@ -3,9 +3,10 @@
 
 // The engine: takes requests at any time, runs them together, delivers tokens as they are drawn.
 //
-// Thread safety: Submit, Generate, Cancel, Stats and Drain may be called from any thread. Callbacks
-// come from the engine's own thread, one at a time, in order within a request; they must not block
-// and must not call Drain or destroy the engine (Submit and Cancel are allowed).
+// Thread safety: every method may be called from any thread. Callbacks come from the engine's own
+// thread, one at a time, in order within a request; they must not block and must not call what
+// waits for that thread (Generate, Drain, Pause, Resume, FlushPrefixCache, ReplaceModel,
+// CheckIntegrity) or destroy the engine. Submit and Cancel are allowed.
 
 #include <cstdint>
 #include <functional>
@@ -58,6 +59,7 @@ struct EngineStats {
   int64_t audited_tokens = 0;   // their prompts and outputs
   int64_t audit_differences = 0;
   std::string first_audit_difference;  // empty: none
+  bool paused = false;
 };
 
 struct RequestCallbacks {
@@ -96,8 +98,27 @@ class Engine {
   // Waits until nothing is queued or running.
   void Drain();
 
+  // Between two steps: after Pause has returned nothing is computed until Resume; requests queue up
+  // meanwhile and can be cancelled.
+  void Pause();
+  void Resume();
+  // Forgets every cached prefix. No bit depends on it.
+  void FlushPrefixCache();
+
+  // Swaps the weights. Requests submitted before finish on the old model, those submitted after run
+  // on the new one, whose cache starts empty; each completion says which it was. Returns when the
+  // swap is done. The new model is of the same shape with the same tokenizer (InvalidArgument),
+  // both fit the memory for a moment (ResourceExhausted), and nothing waits behind a pause
+  // (FailedPrecondition); after an error the old model goes on.
+  absl::Status ReplaceModel(std::unique_ptr<Model> model);
+
   EngineStats Stats() const;
+  // OK, or the device's error after which nothing runs any more.
+  absl::Status status() const;
+  // The model that a request submitted now would run on; valid until the next ReplaceModel.
   const Model& model() const;
+  // The same, kept alive by whoever holds it.
+  std::shared_ptr<const Model> shared_model() const;
   const EngineOptions& options() const;  // with every 0 replaced by what was chosen
 
   // Checks every invariant of pages, prefix cache and queues; runs between two steps. Tests and

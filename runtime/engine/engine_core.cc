@@ -45,6 +45,7 @@ void EngineCore::Add(PreparedRequest request) {
   const PreparedRequest& r = active.request;
   active.completion.id = r.id;
   active.completion.prompt_token_ids = r.prompt;
+  active.completion.model_digest = model_->digest();
   if (!IsGreedy(r.sampling)) active.completion.seed = r.seed;
   if (r.redraw) return AddRedraw(active);
   if (r.sampling.prompt_logprobs) active.completion.prompt_logprobs.emplace(1);
@@ -397,7 +398,8 @@ void EngineCore::Deliver(const Member& member, const SampledToken& token,
       active.request.callbacks.on_token({.choice = sequence.choice,
                                          .token_id = token.token,
                                          .text = text,
-                                         .logprobs = sequence.last_logprobs()});
+                                         .logprobs = sequence.last_logprobs(),
+                                         .model_digest = model_->digest()});
     }
   }
   if (sequence.finished()) Leave(member);

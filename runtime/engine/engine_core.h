@@ -54,6 +54,8 @@ class EngineCore {
   void Add(PreparedRequest request);
   void Cancel(RequestHandle handle);
   bool HasWork() const { return !requests_.empty(); }
+  // Work that somebody waits for: audits are not.
+  bool HasRequests() const { return requests_.size() > requests_.count(kAuditHandle); }
 
   // Runs one step. An error is the device's: then every request was ended with it.
   // REQUIRES: HasWork().
@@ -61,6 +63,11 @@ class EngineCore {
 
   // Ends every request with `status`.
   void FailAll(const absl::Status& status);
+
+  // Forgets every cached prefix.
+  void FlushPrefixCache() { pool_->Clear(); }
+  // Takes over the counts of an engine that this one replaces. REQUIRES: nothing was run yet.
+  void ContinueCounts(const EngineStats& before) { stats_ = before; }
 
   EngineStats Stats() const;
   absl::Status CheckIntegrity() const;

@@ -101,6 +101,7 @@ struct Completion {
   std::optional<std::vector<TokenLogProbs>>
       prompt_logprobs;          // if asked for; token 0 has none: token_id -1
   std::vector<Choice> choices;  // by index
+  Digest model_digest;          // of the model that it was computed with
   // Depends on the schedule; not in the digest.
   int64_t cached_tokens = 0;  // prompt tokens of choice 0 that came from the prefix cache
 };
@@ -111,6 +112,7 @@ struct TokenEvent {
   int32_t token_id = -1;
   std::string text;  // what became final by this token; may be empty, never part of a character
   const TokenLogProbs* logprobs = nullptr;  // null unless asked for; valid during the call
+  Digest model_digest;                      // as the completion's
 };
 
 }  // namespace isobit

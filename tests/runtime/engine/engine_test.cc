@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "kernels/backends.h"
@@ -265,6 +267,131 @@ TEST(Engine, ATextBeginsWithBosButAConversationIsItsTemplates) {
                      .tokenizer()
                      .Encode("<|im_start|>user\na<|im_end|><|im_start|>", {.add_special = false})
                      .value());
+}
+
+TEST(Engine, PauseHoldsAndResumeGoesOn) {
+  auto engine = MakeEngine();
+  const Completion expected = One(*engine, Greedy("to be continued", 6));
+  engine->Pause();
+  std::promise<Completion> done;
+  std::atomic<bool> finished = false;
+  auto on_done = [&](absl::StatusOr<Completion> completion) {
+    finished = true;
+    done.set_value(*std::move(completion));
+  };
+  const int64_t steps = engine->Stats().steps;
+  ASSERT_TRUE(engine->Submit(Greedy("to be continued", 6), {.on_done = on_done}).ok());
+  ASSERT_TRUE(engine->CheckIntegrity().ok());  // the engine's thread has seen the request
+  EXPECT_TRUE(engine->Stats().paused);
+  EXPECT_EQ(engine->Stats().waiting, 1);
+  EXPECT_EQ(engine->Stats().steps, steps);
+  EXPECT_FALSE(finished);
+  engine->Resume();
+  EXPECT_EQ(done.get_future().get().digest, expected.digest);
+  EXPECT_FALSE(engine->Stats().paused);
+}
+
+TEST(Engine, FlushForgetsPrefixes) {
+  auto engine = MakeEngine({.block_size = 16});
+  const std::string text(100, 'x');
+  One(*engine, Greedy(text));
+  EXPECT_GT(One(*engine, Greedy(text)).cached_tokens, 0);
+  engine->FlushPrefixCache();
+  EXPECT_EQ(engine->Stats().kv_pages_cached, 0);
+  EXPECT_EQ(One(*engine, Greedy(text)).cached_tokens, 0);
+}
+
+std::unique_ptr<Model> LoadTiny(const TinyModelOptions& tiny) {
+  auto model = Model::Load(WriteTinyModel(tiny), CreateReferenceBackend());
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// Case 21 of the field: no state of the old weights survives. What is asked before runs on the old
+// ones to its end, what is asked after on the new ones.
+TEST(Engine, ReplacedWeightsStartAfresh) {
+  const std::string text(100, 'x');
+  auto fresh = MakeEngine({.block_size = 16}, {.seed = 2});
+  const Completion expected_new = One(*fresh, Greedy(text));
+  auto engine = MakeEngine({.max_num_seqs = 2, .block_size = 16}, {.seed = 1});
+  const Completion expected_old = One(*engine, Greedy(text));
+  ASSERT_NE(expected_old.model_digest, expected_new.model_digest);
+  ASSERT_NE(expected_old.digest, expected_new.digest);
+
+  std::mutex mutex;
+  std::vector<Completion> before;
+  auto keep = [&](absl::StatusOr<Completion> completion) {
+    std::lock_guard lock(mutex);
+    before.push_back(*std::move(completion));
+  };
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_TRUE(engine->Submit(Greedy(text), {.on_done = keep}).ok());
+  }
+  const int64_t tokens = engine->Stats().generated_tokens;
+  const std::shared_ptr<const Model> old_model = engine->shared_model();
+  ASSERT_TRUE(engine->ReplaceModel(LoadTiny({.seed = 2})).ok());
+  {
+    std::lock_guard lock(mutex);
+    ASSERT_EQ(before.size(), 6u);
+    for (const Completion& c : before) EXPECT_EQ(c.digest, expected_old.digest);
+  }
+  EXPECT_EQ(engine->model().digest(), expected_new.model_digest);
+  EXPECT_EQ(old_model->digest(), expected_old.model_digest);
+  EXPECT_GE(engine->Stats().generated_tokens, tokens) << "counts go on";
+  const Completion after = One(*engine, Greedy(text));
+  EXPECT_EQ(after.cached_tokens, 0);
+  EXPECT_EQ(after.digest, expected_new.digest);
+  EXPECT_EQ(after.model_digest, expected_new.model_digest);
+  EXPECT_TRUE(engine->CheckIntegrity().ok());
+}
+
+TEST(Engine, ReplacingWeightsUnderLoadMixesNothing) {
+  auto fresh = MakeEngine({}, {.seed = 2});
+  const Digest expected_new = One(*fresh, Greedy("some text")).digest;
+  auto engine = MakeEngine({.max_num_seqs = 2}, {.seed = 1});
+  const Digest expected_old = One(*engine, Greedy("some text")).digest;
+  const Digest old_model = engine->model().digest();
+  std::atomic<bool> stop = false;
+  std::atomic<int> wrong = 0, old_ones = 0, new_ones = 0;
+  std::vector<std::thread> clients;
+  for (int t = 0; t < 3; ++t) {
+    clients.emplace_back([&] {
+      while (!stop) {
+        const Completion c = One(*engine, Greedy("some text"));
+        const bool old = c.model_digest == old_model;
+        ++(old ? old_ones : new_ones);
+        wrong += c.digest != (old ? expected_old : expected_new);
+      }
+    });
+  }
+  while (old_ones < 3) std::this_thread::yield();
+  for (const uint64_t seed : {2, 1, 2}) {
+    ASSERT_TRUE(engine->ReplaceModel(LoadTiny({.seed = seed})).ok());
+  }
+  while (new_ones < 3) std::this_thread::yield();
+  stop = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Engine, ReplacementsThatCannotBeAreNamed) {
+  auto engine = MakeEngine();
+  const Digest digest = engine->model().digest();
+  EXPECT_THAT(std::string(engine->ReplaceModel(LoadTiny({.layers = 1})).message()),
+              HasSubstr("not of the same shape"));
+  EXPECT_THAT(std::string(engine->ReplaceModel(LoadTiny({.add_bos = true})).message()),
+              HasSubstr("tokenizer"));
+  engine->Pause();
+  const auto handle = engine->Submit(Greedy("waits"), {});
+  ASSERT_TRUE(handle.ok());
+  EXPECT_THAT(std::string(engine->ReplaceModel(LoadTiny({.seed = 2})).message()),
+              HasSubstr("paused"));
+  EXPECT_EQ(engine->model().digest(), digest);
+  engine->Cancel(*handle);
+  EXPECT_TRUE(engine->ReplaceModel(LoadTiny({.seed = 2})).ok()) << "paused, but nothing waits";
+  EXPECT_NE(engine->model().digest(), digest);
+  engine->Resume();
+  EXPECT_EQ(One(*engine, Greedy("goes on")).model_digest, engine->model().digest());
 }
 
 TEST(Engine, CancelKeepsWhatWasDrawn) {
