@@ -2,10 +2,12 @@
 # Installs what building and testing need on Debian 12 or Ubuntu 24.04, and fetches the model that
 # the demo and the tests run, and the vocabularies and chat templates that the tests compare with. Does nothing where all is there. Run as root, or with sudo at hand.
 #
-# usage: tools/setup.sh [--sanitizers] [--ray] [--torch]
+# usage: tools/setup.sh [--sanitizers] [--ray] [--torch] [--lm-eval] [--browser]
 #   --sanitizers  clang too, for the fuzzers
 #   --ray         build/venv-ray too, for the test of isobit.ray (600 MB)
 #   --torch       build/venv-torch too, for the test of RL.md (7 GB: PyTorch brings CUDA with it)
+#   --lm-eval     build/venv-lm-eval too, for the test with the lm-evaluation-harness (760 MB)
+#   --browser     Chromium too, for the tests of the server's page (Debian; on Ubuntu it is a snap)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,17 +15,25 @@ packages=(
   g++ cmake ninja-build pkg-config git ca-certificates
   libabsl-dev libhwy-dev libxxhash-dev libpcre2-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev
   libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev
+  libboost-dev prometheus-cpp-dev curl
   python3 python3-pip python3-venv python3-dev
 )
-environments=(venv:requirements.txt)
+environments=(
+  venv:tests/runtime/python/requirements.txt
+  venv-openai:tests/tools/isobit/requirements-openai.txt
+)
 for option in "$@"; do
   case "$option" in
     --sanitizers) packages+=(clang libclang-rt-dev) ;;
-    --ray) environments+=(venv-ray:requirements-ray.txt) ;;
-    --torch) environments+=(venv-torch:requirements-torch.txt) ;;
+    --ray) environments+=(venv-ray:tests/runtime/python/requirements-ray.txt) ;;
+    --torch) environments+=(venv-torch:tests/runtime/python/requirements-torch.txt) ;;
+    --lm-eval) environments+=(venv-lm-eval:tests/tools/isobit/requirements-lm-eval.txt) ;;
+    --browser) packages+=(chromium) ;;
     *) echo "unknown option $option" >&2; exit 2 ;;
   esac
 done
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo)
 missing=()
 for package in "${packages[@]}"; do
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] ||
@@ -31,8 +41,6 @@ for package in "${packages[@]}"; do
 done
 if [ ${#missing[@]} -gt 0 ]; then
   echo "installing ${missing[*]}"
-  as_root=()
-  [ "$(id -u)" = 0 ] || as_root=(sudo)
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
@@ -76,10 +84,22 @@ if [ "$(cat "$vocab/source.sha256" 2>/dev/null)" != "$sdist_sha256" ]; then
   echo "$sdist_sha256" >"$vocab/source.sha256"
 fi
 
+# Programs that tests of the server drive. Unpacked, not installed: no service of theirs may start.
+programs=build/programs
+if [ ! -x "$programs/usr/sbin/nginx" ] || [ ! -x "$programs/usr/bin/promtool" ]; then
+  echo "fetching nginx and promtool (20 MB)"
+  rm -rf "$programs"
+  mkdir -p "$programs/packages"
+  download() { (cd "$programs/packages" && apt-get download -qq nginx prometheus 2>/dev/null); }
+  download || { "${as_root[@]}" apt-get update -qq && download; }
+  for package in "$programs"/packages/*.deb; do dpkg -x "$package" "$programs"; done
+  rm -rf "$programs/packages" "$programs/usr/bin/prometheus"
+fi
+
 # Python environments with exactly the packages that are listed; made anew when the list changes.
 for environment in "${environments[@]}"; do
   folder=build/${environment%%:*}
-  list=tests/runtime/python/${environment##*:}
+  list=${environment##*:}
   cmp --quiet "$list" "$folder/installed.txt" 2>/dev/null && continue
   echo "making $folder"
   rm -rf "$folder"

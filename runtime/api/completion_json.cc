@@ -6,7 +6,6 @@
 #include "runtime/api/json_writer.h"
 
 namespace isobit {
-namespace {
 
 void WriteLogProbs(const std::optional<std::vector<TokenLogProbs>>& positions, JsonWriter& out) {
   if (!positions.has_value()) {
@@ -29,6 +28,8 @@ void WriteLogProbs(const std::optional<std::vector<TokenLogProbs>>& positions, J
   out.EndArray();
 }
 
+namespace {
+
 void WriteChoice(const Choice& choice, JsonWriter& out) {
   out.BeginObject();
   out.Field("index", choice.index);
@@ -42,14 +43,14 @@ void WriteChoice(const Choice& choice, JsonWriter& out) {
 
 }  // namespace
 
-std::string CompletionToJson(const Completion& completion, const Digest& model_digest) {
+std::string CompletionToJson(const Completion& completion, std::string_view fingerprint) {
   size_t completion_tokens = 0;
   JsonWriter out;
   out.BeginObject();
   out.Field("id", completion.id);
   out.Field("digest", completion.digest.ToHex());
   out.Field("seed", completion.seed);
-  out.Field("model_digest", model_digest.ToHex());
+  out.Field("model_digest", completion.model_digest.ToHex());
   out.Field("contract", kContractVersion);
   out.Field("prompt_token_ids", completion.prompt_token_ids);
   WriteLogProbs(completion.prompt_logprobs, out.Key("prompt_logprobs"));
@@ -64,6 +65,7 @@ std::string CompletionToJson(const Completion& completion, const Digest& model_d
   out.Field("completion_tokens", completion_tokens);
   out.Field("cached_tokens", completion.cached_tokens);
   out.EndObject();
+  if (!fingerprint.empty()) out.Field("system_fingerprint", fingerprint);
   return out.EndObject().Take();
 }
 

@@ -9,8 +9,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "runtime/api/json_writer.h"
 #include "runtime/engine/request.h"
 
 namespace isobit {
@@ -19,7 +21,11 @@ namespace isobit {
 //  "choices": [{"index", "text", "token_ids", "finish_reason", "logprobs", "digest"}],
 //  "usage": {"prompt_tokens", "completion_tokens", "cached_tokens"}}
 // seed is null for greedy requests, log-probabilities are null unless asked for.
-std::string CompletionToJson(const Completion& completion, const Digest& model_digest);
+// `fingerprint` of the runtime, if not empty, is written last as "system_fingerprint".
+std::string CompletionToJson(const Completion& completion, std::string_view fingerprint = {});
+
+// [null | {"token_id", "logprob", "top": [{"token_id", "logprob"}]}], or null.
+void WriteLogProbs(const std::optional<std::vector<TokenLogProbs>>& positions, JsonWriter& out);
 
 // {"id", "error": {"code", "message"}}; the id is null if the request could not be read that far.
 std::string ErrorToJson(const std::optional<std::string>& id, const absl::Status& error);

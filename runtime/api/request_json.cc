@@ -65,7 +65,10 @@ absl::Status CheckPromptFields(const ordered_json& object) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Request> RequestFrom(const ordered_json& object) {
+}  // namespace
+
+absl::StatusOr<Request> ReadRequest(const ordered_json& object) {
+  if (!object.is_object()) return JsonTypeError("a request", "a JSON object", object);
   if (!object.contains("id")) return absl::InvalidArgumentError("id is missing");
   Request request;
   for (const auto& [name, value] : object.items()) {
@@ -81,8 +84,6 @@ absl::StatusOr<Request> RequestFrom(const ordered_json& object) {
   if (const absl::Status status = CheckPromptFields(object); !status.ok()) return status;
   return request;
 }
-
-}  // namespace
 
 ordered_json InOrder(std::string_view line) {
   return ordered_json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
@@ -189,7 +190,7 @@ ParsedRequest ParseRequest(std::string_view line) {
   if (found != object->end() && found->is_string()) id = found->get<std::string>();
   // The order of members matters to a chat template alone.
   return {std::move(id),
-          RequestFrom(object->contains("messages") ? InOrder(line) : ordered_json(*object))};
+          ReadRequest(object->contains("messages") ? InOrder(line) : ordered_json(*object))};
 }
 
 std::string RequestToJson(const Request& request) {

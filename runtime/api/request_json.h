@@ -31,6 +31,9 @@ struct ParsedRequest {
 // InvalidArgument for anything that is not a request.
 ParsedRequest ParseRequest(std::string_view line);
 
+// The same from a document that was parsed already.
+absl::StatusOr<Request> ReadRequest(const nlohmann::ordered_json& object);
+
 // One line, without its end; ParseRequest gives back an equal request.
 std::string RequestToJson(const Request& request);
 

@@ -295,7 +295,10 @@ class Engine::Impl {
     std::shared_ptr<EngineCore> old;  // dies outside the lock
     std::lock_guard lock(mutex_);
     if (replacement_ == nullptr || HasTakable()) return;
-    if (core_->HasRequests()) {
+    if (!failure_.ok()) {
+      old = std::exchange(replacement_, nullptr);
+      replacement_status_ = failure_;
+    } else if (core_->HasRequests()) {
       if (!paused_) return;
       old = std::exchange(replacement_, nullptr);
       replacement_status_ = absl::FailedPreconditionError(

@@ -46,6 +46,7 @@ void EngineCore::Add(PreparedRequest request) {
   active.completion.id = r.id;
   active.completion.prompt_token_ids = r.prompt;
   active.completion.model_digest = model_->digest();
+  active.completion.model_name = model_->config().name;
   if (!IsGreedy(r.sampling)) active.completion.seed = r.seed;
   if (r.redraw) return AddRedraw(active);
   if (r.sampling.prompt_logprobs) active.completion.prompt_logprobs.emplace(1);

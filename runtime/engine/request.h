@@ -66,8 +66,8 @@ struct Request {
   // template.
   std::variant<std::string, std::vector<int32_t>, std::vector<ChatMessage>> prompt;
   SamplingParams sampling;
-  // With a conversation: what the template knows as tools (a JSON list), and further variables of it
-  // (a JSON object). Empty: none.
+  // With a conversation: what the template knows as tools (a JSON list), and further variables of
+  // it (a JSON object). Empty: none.
   std::string tools = {};
   std::string chat_template_kwargs = {};
   // Set: nothing new is drawn. RequestCallbacks::on_redrawn gets the tokens; the completion has no
@@ -101,7 +101,9 @@ struct Completion {
   std::optional<std::vector<TokenLogProbs>>
       prompt_logprobs;          // if asked for; token 0 has none: token_id -1
   std::vector<Choice> choices;  // by index
-  Digest model_digest;          // of the model that it was computed with
+  // The model that it was computed with, and what its file calls it.
+  Digest model_digest;
+  std::string model_name;
   // Depends on the schedule; not in the digest.
   int64_t cached_tokens = 0;  // prompt tokens of choice 0 that came from the prefix cache
 };

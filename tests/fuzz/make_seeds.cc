@@ -103,6 +103,31 @@ void WriteSafetensors(Seeds seeds) {
   seeds.Add(b.Build());
 }
 
+// The first byte is a path, 6 stands for raw bytes: see server_fuzz.cc.
+void WriteServer(Seeds seeds) {
+  const auto add = [&](char path, const std::string& text) {
+    seeds.Add(std::string(1, path) + text);
+  };
+  add(0, R"({"model":null,"prompt":"ab","max_tokens":3,"seed":1,"logprobs":1,"echo":true,"n":2})");
+  add(0, R"({"prompt":[[1,2],[3]],"max_tokens":2,"stream":true,"return_token_ids":true,)"
+         R"("stream_options":{"include_usage":true},"temperature":0.5,"top_k":3,"top_p":0.9})");
+  add(0, R"({"prompt":["a","b"],"stop":["x"],"logit_bias":{"5":1},"best_of":1,"user":"u"})");
+  add(1, R"({"messages":[{"role":"user","content":"x"}],"max_tokens":2,"logprobs":true,)"
+         R"("top_logprobs":2,"response_format":{"type":"text"}})");
+  add(1, R"({"messages":[{"role":"user","content":"x"}],"stream":true,"max_completion_tokens":2})");
+  add(2, R"({"prompt_token_ids":[1,2],"max_tokens":2,"prompt_logprobs":1,"stream":true})");
+  add(3, R"({"prompt":"abc","prompt_logprobs":2})");
+  add(4, R"({"prompt":"abc","add_special_tokens":false,"return_token_strs":true})");
+  add(4, R"({"messages":[{"role":"user","content":"x"}],"add_generation_prompt":false})");
+  add(5, R"({"tokens":[1,2,3]})");
+  add(6, "GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.0\r\n\r\n");
+  add(6,
+      "POST /tokenize HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked"
+      "\r\nExpect: 100-continue\r\n\r\n2\r\n{}\r\n0\r\n\r\n");
+  add(6,
+      "GET /v1/models/a%20b HTTP/1.1\r\nOrigin: http://x\r\nHost: x\r\nConnection: close\r\n\r\n");
+}
+
 void WriteAll(const std::filesystem::path& root) {
   Seeds gguf(root, "gguf");
   gguf.Add(GgufBuilder().Build());
@@ -163,6 +188,7 @@ void WriteAll(const std::filesystem::path& root) {
   WriteRequests(Seeds(root, "request"));
   WriteConfigs(Seeds(root, "config"));
   WriteSafetensors(Seeds(root, "safetensors"));
+  WriteServer(Seeds(root, "server"));
 
   Seeds widen(root, "widen");
   for (const int type : {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39}) {

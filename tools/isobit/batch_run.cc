@@ -176,7 +176,7 @@ std::string BatchRun::AnswerOf(Pending& pending) {
     counts_.generated_tokens += static_cast<int64_t>(choice.token_ids.size());
     if (pending.hide_logprobs) choice.logprobs.reset();
   }
-  return CompletionToJson(*result, engine_.model().digest()) + "\n";
+  return CompletionToJson(*result) + "\n";
 }
 
 absl::Status BatchRun::WriteFinished() {

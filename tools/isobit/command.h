@@ -35,6 +35,7 @@ Command AddInspect(CLI::App& app);
 Command AddBench(CLI::App& app);
 Command AddRoofline(CLI::App& app);
 Command AddTune(CLI::App& app);
+Command AddServe(CLI::App& app);
 
 }  // namespace isobit
 

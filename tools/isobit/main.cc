@@ -39,10 +39,10 @@ int RunCommand(int argc, char** argv) {
   app.name("isobit");
   app.require_subcommand(1);
   app.set_version_flag("--version", absl::StrCat(kBuildName, " (contract ", kContractVersion, ")"));
-  const std::vector<Command> commands = {AddRun(app),   AddBatch(app),    AddReplay(app),
-                                         AddCheck(app), AddAudit(app),    AddGuarantee(app),
-                                         AddOrder(app), AddTokenize(app), AddInspect(app),
-                                         AddBench(app), AddRoofline(app), AddTune(app)};
+  const std::vector<Command> commands = {
+      AddRun(app),       AddBatch(app),    AddReplay(app),   AddCheck(app),   AddAudit(app),
+      AddGuarantee(app), AddOrder(app),    AddTokenize(app), AddInspect(app), AddServe(app),
+      AddBench(app),     AddRoofline(app), AddTune(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

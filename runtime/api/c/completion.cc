@@ -73,7 +73,7 @@ isobit_status isobit_completion_get_info(const isobit_completion* completion,
     const isobit::Completion& from = record.completion;
     isobit_completion_info out = {};
     WriteDigest(from.digest.ToHex(), out.digest);
-    WriteDigest(record.model_digest.ToHex(), out.model_digest);
+    WriteDigest(record.completion.model_digest.ToHex(), out.model_digest);
     out.seed = from.seed.value_or(0);
     out.has_seed = from.seed.has_value() ? 1 : 0;
     out.choice_count = static_cast<int32_t>(from.choices.size());
@@ -180,8 +180,7 @@ isobit_status isobit_completion_json(const isobit_completion* completion, char* 
   return Guard([&]() -> isobit_status {
     if (absl::Status s = NotNull(completion, "completion"); !s.ok()) return Report(s);
     const CompletionRecord& record = *completion->record;
-    return WriteText(isobit::CompletionToJson(record.completion, record.model_digest), json,
-                     capacity, length);
+    return WriteText(isobit::CompletionToJson(record.completion), json, capacity, length);
   });
 }
 
@@ -192,8 +191,8 @@ isobit_status isobit_completion_receipt(const isobit_completion* completion, cha
     const CompletionRecord& record = *completion->record;
     if (!record.receipt) return Report(NotAskedFor("a receipt"));
     const absl::StatusOr<isobit::Receipt> receipt =
-        isobit::MakeReceipt("isobit " ISOBIT_VERSION, record.model_name, record.model_digest,
-                            record.sampling, record.completion);
+        isobit::MakeReceipt("isobit " ISOBIT_VERSION, record.completion.model_name,
+                            record.completion.model_digest, record.sampling, record.completion);
     if (!receipt.ok()) return Report(receipt.status());
     return WriteText(isobit::ReceiptToJson(*receipt), json, capacity, length);
   });

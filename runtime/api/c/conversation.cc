@@ -61,11 +61,9 @@ absl::Status ReadTemplateField(const char* text, size_t length, const char* name
 
 isobit_status Render(isobit_engine* engine, const Request& request, bool add_generation_prompt,
                      char* text, size_t capacity, size_t* text_length) {
-  const absl::StatusOr<std::string> prompt = engine->engine->With([&](const Engine& e) {
-    return e.model().ApplyChatTemplate(std::get<std::vector<ChatMessage>>(request.prompt),
-                                       add_generation_prompt, request.tools,
-                                       request.chat_template_kwargs);
-  });
+  const absl::StatusOr<std::string> prompt = engine->engine->shared_model()->ApplyChatTemplate(
+      std::get<std::vector<ChatMessage>>(request.prompt), add_generation_prompt, request.tools,
+      request.chat_template_kwargs);
   if (!prompt.ok()) return Report(prompt.status());
   return WriteText(*prompt, text, capacity, text_length);
 }

@@ -15,9 +15,7 @@
 namespace isobit::c {
 namespace {
 
-isobit_engine_info InfoOf(const Engine& engine) {
-  const Model& model = engine.model();
-  const EngineOptions& options = engine.options();
+isobit_engine_info InfoOf(const Model& model, const EngineOptions& options) {
   const Tokenizer& tokenizer = model.tokenizer();
   isobit_engine_info info = {};
   WriteDigest(model.digest().ToHex(), info.model_digest);
@@ -45,6 +43,14 @@ isobit_engine_stats StatsOf(const EngineStats& stats) {
   return out;
 }
 
+// A model with its weights on the device.
+absl::StatusOr<std::unique_ptr<Model>> LoadModel(const char* path, const DeviceOptions& device,
+                                                 int64_t max_model_len) {
+  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateDevice(device);
+  if (!backend.ok()) return backend.status();
+  return Model::Load(path, *std::move(backend), max_model_len);
+}
+
 absl::Status CheckFlags(int32_t flags, int32_t known) {
   if ((flags & ~known) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("flags has unknown bits: ", flags & ~known));
@@ -64,15 +70,16 @@ isobit_status isobit_engine_load(const char* path, const isobit_engine_params* p
   return Guard([&]() -> absl::Status {
     if (absl::Status s = NotNull(path, "path"); !s.ok()) return s;
     if (absl::Status s = NotNull(engine, "engine"); !s.ok()) return s;
-    isobit::DeviceOptions device;
-    isobit::EngineOptions options;
-    if (absl::Status s = ReadEngineParams(params, device, options); !s.ok()) return s;
-    auto loaded = isobit::ReloadableEngine::Load(path, device, options);
-    if (!loaded.ok()) return loaded.status();
     auto handle = std::make_unique<isobit_engine>();
+    isobit::EngineOptions options;
+    if (absl::Status s = ReadEngineParams(params, handle->device, options); !s.ok()) return s;
+    auto model = LoadModel(path, handle->device, options.max_model_len);
+    if (!model.ok()) return model.status();
+    auto created = isobit::Engine::Create(*std::move(model), options);
+    if (!created.ok()) return created.status();
+    handle->engine = *std::move(created);
     handle->gate = std::make_shared<EngineGate>();
-    handle->gate->engine = loaded->get();
-    handle->engine = *std::move(loaded);
+    handle->gate->engine = handle->engine.get();
     *engine = handle.release();
     return absl::OkStatus();
   });
@@ -91,7 +98,9 @@ isobit_status isobit_engine_update_weights(isobit_engine* engine, const char* pa
   return Guard([&]() -> absl::Status {
     if (absl::Status s = NotNull(engine, "engine"); !s.ok()) return s;
     if (absl::Status s = NotNull(path, "path"); !s.ok()) return s;
-    return engine->engine->Reload(path);
+    auto model = LoadModel(path, engine->device, engine->engine->options().max_model_len);
+    if (!model.ok()) return model.status();
+    return engine->engine->ReplaceModel(*std::move(model));
   });
 }
 
@@ -99,7 +108,8 @@ isobit_status isobit_engine_get_info(isobit_engine* engine, isobit_engine_info* 
                                      size_t struct_size) {
   return Guard([&]() -> isobit_status {
     if (absl::Status s = NotNull(engine, "engine"); !s.ok()) return Report(s);
-    return WriteResult(engine->engine->With(InfoOf), info, struct_size);
+    return WriteResult(InfoOf(*engine->engine->shared_model(), engine->engine->options()), info,
+                       struct_size);
   });
 }
 
@@ -107,8 +117,7 @@ isobit_status isobit_engine_get_stats(isobit_engine* engine, isobit_engine_stats
                                       size_t struct_size) {
   return Guard([&]() -> isobit_status {
     if (absl::Status s = NotNull(engine, "engine"); !s.ok()) return Report(s);
-    const auto present = [](const isobit::Engine& e) { return StatsOf(e.Stats()); };
-    return WriteResult(engine->engine->With(present), stats, struct_size);
+    return WriteResult(StatsOf(engine->engine->Stats()), stats, struct_size);
   });
 }
 
@@ -123,8 +132,7 @@ isobit_status isobit_tokenize(isobit_engine* engine, const char* text, size_t te
     if (absl::Status s = ReadText(text, text_length, "text", copy); !s.ok()) return Report(s);
     const isobit::EncodeOptions options = {.add_special = (flags & ISOBIT_ADD_SPECIAL) != 0,
                                            .parse_special = (flags & ISOBIT_PARSE_SPECIAL) != 0};
-    const auto ids = engine->engine->With(
-        [&](const isobit::Engine& e) { return e.model().tokenizer().Encode(copy, options); });
+    const auto ids = engine->engine->shared_model()->tokenizer().Encode(copy, options);
     if (!ids.ok()) return Report(ids.status());
     return WriteArray(
         ids->size(), [&](size_t i) { return (*ids)[i]; }, token_ids, capacity, count);
@@ -141,8 +149,7 @@ isobit_status isobit_detokenize(isobit_engine* engine, const int32_t* token_ids,
       return Report(s);
     }
     const bool skip_special = (flags & ISOBIT_KEEP_SPECIAL) == 0;
-    const std::string decoded = engine->engine->With(
-        [&](const isobit::Engine& e) { return e.model().tokenizer().Decode(ids, skip_special); });
-    return WriteText(decoded, text, capacity, text_length);
+    const auto model = engine->engine->shared_model();
+    return WriteText(model->tokenizer().Decode(ids, skip_special), text, capacity, text_length);
   });
 }

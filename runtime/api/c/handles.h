@@ -11,18 +11,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "runtime/api/c/device.h"
 #include "runtime/api/c/isobit.h"
-#include "runtime/api/reloadable_engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/engine/request.h"
-#include "runtime/receipt/digest.h"
 
 namespace isobit::c {
 
 // A finished request and what a receipt says besides.
 struct CompletionRecord {
   Completion completion;
-  Digest model_digest;
-  std::string model_name;
   SamplingParams sampling;
   bool receipt = false;
 };
@@ -31,7 +29,7 @@ struct CompletionRecord {
 // last owner of the engine whose thread it runs on, so nobody but the handle owns one.
 struct EngineGate {
   std::shared_mutex mutex;  // guards the pointer
-  ReloadableEngine* engine = nullptr;
+  Engine* engine = nullptr;
 };
 
 // A request between the engine's thread and the callers. Shared by the handle and the callbacks.
@@ -45,8 +43,8 @@ struct RequestState {
 
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
-  std::optional<ReloadableEngine::Ticket> ticket;  // once Submit has returned
-  bool aborted = false;                            // by the caller or a callback
+  std::optional<RequestHandle> handle;  // once Submit has returned
+  bool aborted = false;                 // by the caller or a callback
   std::optional<absl::StatusOr<Completion>> result;
   std::shared_ptr<const CompletionRecord> record;  // made by the first wait
   bool callbacks_over = false;
@@ -59,7 +57,8 @@ struct RequestState {
 
 struct isobit_engine {
   std::shared_ptr<isobit::c::EngineGate> gate;
-  std::unique_ptr<isobit::ReloadableEngine> engine;
+  isobit::c::DeviceOptions device;  // for new weights, too
+  std::unique_ptr<isobit::Engine> engine;
 };
 
 struct isobit_request {

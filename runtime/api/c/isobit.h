@@ -110,10 +110,10 @@ ISOBIT_API isobit_status isobit_engine_load(const char* path, const isobit_engin
 /* Ends what still runs: every request comes to its end first, and every callback with it. */
 ISOBIT_API void isobit_engine_free(isobit_engine* engine);
 
-/* Reads another model file with the same parameters, and has it serve whatever is submitted from
-   then on; no cache survives. Requests that were submitted before finish on the old weights; the
-   call waits for them and then frees those. Both are in memory meanwhile. If the new file can't be
-   used, the old weights stay. */
+/* Reads other weights of the same shape with the same tokenizer (else ISOBIT_INVALID_ARGUMENT), and
+   has them serve whatever is submitted from then on; no cache survives. Requests that were submitted
+   before finish on the old weights; the call, and requests that come meanwhile, wait for them. Both
+   are in memory until then. If the new file can't be used, the old weights stay. */
 ISOBIT_API isobit_status isobit_engine_update_weights(isobit_engine* engine, const char* path);
 
 typedef struct isobit_engine_info {
@@ -133,7 +133,7 @@ typedef struct isobit_engine_info {
 ISOBIT_API isobit_status isobit_engine_get_info(isobit_engine* engine, isobit_engine_info* info,
                                                 size_t struct_size);
 
-/* Since the weights were loaded. Depends on the schedule. */
+/* Since the engine was loaded. Depends on the schedule. */
 typedef struct isobit_engine_stats {
   size_t struct_size;
   int64_t steps;

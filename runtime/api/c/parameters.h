@@ -8,8 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/api/c/device.h"
 #include "runtime/api/c/isobit.h"
-#include "runtime/api/reloadable_engine.h"
+#include "runtime/engine/engine.h"
 #include "runtime/engine/request.h"
 
 namespace isobit::c {

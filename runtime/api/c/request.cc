@@ -17,12 +17,12 @@
 namespace isobit::c {
 
 void RequestState::Cancel() {
-  ReloadableEngine::Ticket running;
+  RequestHandle running;
   {
     const std::lock_guard lock(mutex);
     aborted = true;
-    if (!ticket.has_value() || result.has_value()) return;  // Start() looks at `aborted`
-    running = *ticket;
+    if (!handle.has_value() || result.has_value()) return;  // Start() looks at `aborted`
+    running = *handle;
   }
   const std::shared_lock lock(gate->mutex);
   if (gate->engine != nullptr) gate->engine->Cancel(running);
@@ -71,23 +71,21 @@ void Finish(RequestState& state, absl::StatusOr<Completion> result) {
   state.changed.notify_all();
 }
 
-absl::Status Start(ReloadableEngine& engine, Request request,
-                   const std::shared_ptr<RequestState>& state) {
+absl::Status Start(Engine& engine, Request request, const std::shared_ptr<RequestState>& state) {
   RequestCallbacks callbacks;
   if (state->on_token != nullptr) {
     callbacks.on_token = [state](const TokenEvent& event) { Deliver(*state, event); };
   }
   callbacks.on_done = [state](absl::StatusOr<Completion> c) { Finish(*state, std::move(c)); };
-  absl::StatusOr<ReloadableEngine::Ticket> ticket =
+  const absl::StatusOr<RequestHandle> handle =
       engine.Submit(std::move(request), std::move(callbacks));
-  if (!ticket.ok()) return ticket.status();
+  if (!handle.ok()) return handle.status();
   bool aborted;
   {
     const std::lock_guard lock(state->mutex);
-    state->ticket = *std::move(ticket);
+    state->handle = *handle;
     aborted = state->aborted;
   }
-  state->changed.notify_all();
   if (aborted) state->Cancel();
   return absl::OkStatus();
 }
@@ -96,8 +94,7 @@ absl::Status Start(ReloadableEngine& engine, Request request,
 absl::StatusOr<std::shared_ptr<const CompletionRecord>> TakeRecord(RequestState& state,
                                                                    int64_t timeout_ms) {
   std::unique_lock lock(state.mutex);
-  // The ticket says on which weights it ran; a quick request ends before Submit returns.
-  const auto ended = [&] { return state.result.has_value() && state.ticket.has_value(); };
+  const auto ended = [&] { return state.result.has_value(); };
   if (timeout_ms < 0) {
     state.changed.wait(lock, ended);
   } else if (!state.changed.wait_for(lock, std::chrono::milliseconds(timeout_ms), ended)) {
@@ -108,8 +105,6 @@ absl::StatusOr<std::shared_ptr<const CompletionRecord>> TakeRecord(RequestState&
     auto record = std::make_shared<CompletionRecord>();
     record->completion = **std::move(state.result);
     state.result->emplace();
-    record->model_digest = state.ticket->model_digest;
-    record->model_name = state.ticket->model_name;
     record->sampling = state.sampling;
     record->receipt = state.receipt;
     state.record = std::move(record);
@@ -148,7 +143,7 @@ absl::Status Replay(isobit_engine* engine, const std::string& text) {
     return absl::Status(receipt.status().code(),
                         absl::StrCat("receipt: ", receipt.status().message()));
   }
-  const Digest model = engine->engine->With([](const Engine& e) { return e.model().digest(); });
+  const Digest model = engine->engine->shared_model()->digest();
   if (absl::Status s = CheckReplayable(*receipt, model); !s.ok()) return s;
   const absl::StatusOr<Completion> replayed = Run(engine, RequestOf(*receipt));
   if (!replayed.ok()) return replayed.status();

@@ -29,6 +29,7 @@ Completion Example() {
                      TokenLogProbs{2, -std::numeric_limits<float>::infinity(), {}}};
   choice.digest = {0, 15};
   completion.choices = {choice};
+  completion.model_digest = kModel;
   completion.cached_tokens = 1;
   return completion;
 }
@@ -36,7 +37,7 @@ Completion Example() {
 // The whole line, so that names and their order can't change unnoticed.
 TEST(CompletionToJson, IsThisLine) {
   EXPECT_EQ(
-      CompletionToJson(Example(), kModel),
+      CompletionToJson(Example()),
       R"({"id":"r1","digest":"0123456789abcdeffedcba9876543210","seed":7,)"
       R"("model_digest":"00000000000000010000000000000002","contract":)" +
           std::to_string(kContractVersion) +
@@ -55,7 +56,7 @@ TEST(CompletionToJson, WhatWasNotAskedForIsNull) {
   completion.seed.reset();
   completion.prompt_logprobs.reset();
   completion.choices[0].logprobs.reset();
-  const nlohmann::json object = nlohmann::json::parse(CompletionToJson(completion, kModel));
+  const nlohmann::json object = nlohmann::json::parse(CompletionToJson(completion));
   EXPECT_TRUE(object.at("seed").is_null());
   EXPECT_TRUE(object.at("prompt_logprobs").is_null());
   EXPECT_TRUE(object.at("choices").at(0).at("logprobs").is_null());
@@ -66,7 +67,7 @@ TEST(CompletionToJson, UsageCountsAllChoices) {
   completion.choices.push_back(completion.choices[0]);
   completion.choices[1].index = 1;
   completion.choices[1].finish_reason = FinishReason::kLength;
-  const nlohmann::json object = nlohmann::json::parse(CompletionToJson(completion, kModel));
+  const nlohmann::json object = nlohmann::json::parse(CompletionToJson(completion));
   EXPECT_EQ(object.at("usage").at("completion_tokens"), 4);
   EXPECT_EQ(object.at("choices").at(1).at("index"), 1);
   EXPECT_EQ(object.at("choices").at(1).at("finish_reason"), "length");

@@ -27,7 +27,8 @@ std::string Answer(std::string id, std::optional<uint64_t> seed = std::nullopt,
   completion.seed = seed;
   completion.prompt_token_ids = {1, 2};
   completion.choices.emplace_back();
-  return CompletionToJson(completion, model) + "\n";
+  completion.model_digest = model;
+  return CompletionToJson(completion) + "\n";
 }
 
 constexpr char kRequests[] =

@@ -308,6 +308,9 @@ TEST(Interface, NewWeightsServeWhatComesAfterThem) {
   std::string message;
   EXPECT_EQ(StatusOf([&] { engine.UpdateWeights("/no/such/file"); }, &message), ISOBIT_NOT_FOUND);
   EXPECT_THAT(message, HasSubstr("/no/such/file"));
+  const std::string deeper = WriteTinyModel({.layers = 3});
+  EXPECT_EQ(StatusOf([&] { engine.UpdateWeights(deeper); }, &message), ISOBIT_INVALID_ARGUMENT);
+  EXPECT_THAT(message, HasSubstr("not of the same shape"));
   EXPECT_EQ(engine.Generate(request).digest(), of_second);
   engine.UpdateWeights(first);
   EXPECT_EQ(engine.Generate(request).digest(), of_first);
