@@ -208,15 +208,19 @@ class LLM:
         natives = _natives(sampling_params, len(prompts))
         wakeups = _isobit.Wakeups()
         ids = [self._next_id() for _ in prompts]
-        # An exception, Ctrl-C for one, loses the list, which cancels what still runs.
-        streams = [
-            self._engine.submit(ids[i], prompt, natives[i], receipts, wakeups, i, False)
-            for i, prompt in enumerate(prompts)
-        ]
+        streams: list[_isobit.Stream] = []
         outputs: dict[int, RequestOutput] = {}
-        with ProgressBar(len(prompts), use_tqdm) as bar:
-            while len(outputs) < len(prompts):
-                for i in wakeups.wait(_POLL_MS):
-                    outputs[i] = RequestOutput(streams[i].result(), ids[i], texts[i])
-                bar.update(len(outputs), f"{len(outputs)} of {len(prompts)} requests")
+        try:
+            for i, prompt in enumerate(prompts):
+                streams.append(
+                    self._engine.submit(ids[i], prompt, natives[i], receipts, wakeups, i, False))
+            with ProgressBar(len(prompts), use_tqdm) as bar:
+                while len(outputs) < len(prompts):
+                    for i in wakeups.wait(_POLL_MS):
+                        outputs[i] = RequestOutput(streams[i].result(), ids[i], texts[i])
+                    bar.update(len(outputs), f"{len(outputs)} of {len(prompts)} requests")
+        except BaseException:  # Ctrl-C for one
+            for stream in streams:  # all at once: losing a stream waits for its end
+                stream.cancel()
+            raise
         return [outputs[i] for i in range(len(prompts))]
