@@ -306,8 +306,10 @@ void Connection::Write(uint64_t serial, std::string_view data) {
   StartWriting();
 }
 
-void Connection::EndStream(uint64_t serial) {
+// In one piece: many clients leave when they have the last event, and then they have all.
+void Connection::EndStream(uint64_t serial, std::string_view last_data) {
   if (!MayAnswer(serial) || !streaming_) return;
+  if (!last_data.empty()) out_ += http_1_0_ ? std::string(last_data) : Chunk(last_data);
   if (!http_1_0_) out_ += kLastChunk;
   complete_ = true;
   StartWriting();

@@ -43,7 +43,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Send(uint64_t serial, const HttpResponse& response);
   void StartStream(uint64_t serial, const HttpResponse& head);
   void Write(uint64_t serial, std::string_view data);
-  void EndStream(uint64_t serial);
+  void EndStream(uint64_t serial, std::string_view last_data);
   void OnGone(uint64_t serial, std::function<void(GoneReason)> callback);
   void Note(uint64_t serial, std::string_view words);
 

@@ -85,6 +85,6 @@ void Exchange::StartStream(const HttpResponse& head) {
   if (!answered_.exchange(true)) connection_->StartStream(serial_, head);
 }
 void Exchange::Write(std::string_view data) { connection_->Write(serial_, data); }
-void Exchange::EndStream() { connection_->EndStream(serial_); }
+void Exchange::EndStream(std::string_view last_data) { connection_->EndStream(serial_, last_data); }
 
 }  // namespace isobit

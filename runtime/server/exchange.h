@@ -74,7 +74,7 @@ class Exchange {
   // ---- On the network thread
   void StartStream(const HttpResponse& head);
   void Write(std::string_view data);
-  void EndStream();
+  void EndStream(std::string_view last_data);
 
  private:
   HttpRequest request_;

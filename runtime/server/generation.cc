@@ -251,10 +251,9 @@ void Generation::Flush() {
   }
   if (text.empty()) return;
   if (!std::exchange(begun_, true)) exchange_->StartStream(StreamHead());
-  exchange_->Write(text);
-  if (unfinished_ != 0) return;
+  if (unfinished_ != 0) return exchange_->Write(text);
   Report();
-  exchange_->EndStream();
+  exchange_->EndStream(text);
 }
 
 void Generation::FlushDone(Done done, std::vector<std::string>& events) {

@@ -335,6 +335,22 @@ TEST_F(LimitsTest, WhoGoesAwayFreesTheRequest) {
   EXPECT_TRUE(engine_->CheckIntegrity().ok());
 }
 
+// OpenAI's client hangs up when it has read the last event: nothing was lost.
+TEST_F(LimitsTest, WhoLeavesWithTheLastEventHasAll) {
+  StartServer();
+  const json body = {{"prompt", "x"}, {"max_tokens", 3}, {"seed", 1}, {"stream", true}};
+  for (int i = 0; i < 200; ++i) {
+    HttpClient client(port_);
+    client.Send(RequestText("POST", "/v1/completions", body.dump()));
+    client.ReadUntil("[DONE]");
+    client.Close();
+  }
+  ASSERT_TRUE(Eventually([&] {
+    return Metric("isobit_http_responses_total{path=\"/v1/completions\",status=\"200\"}") == "200";
+  })) << Log();
+  EXPECT_THAT(Log(), Not(HasSubstr(" 499 ")));
+}
+
 // ---- HTTP as it should be
 
 TEST_F(LimitsTest, RequestsOnOneConnectionAreAnsweredInOrder) {
