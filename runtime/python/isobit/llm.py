@@ -175,8 +175,9 @@ class LLM:
     # ---- The model
 
     def update_weights(self, model: str | os.PathLike[str]) -> None:
-        """Has other weights serve what is submitted from now on. Requests under way finish on the
-        old ones; no cache survives. If the file can't be used, the old weights stay."""
+        """Has other weights of the same shape, with the same tokenizer, serve what is submitted from
+        now on. Requests under way finish on the old ones, which the call waits for; no cache
+        survives. If the file can't be used, the old weights stay."""
         self._engine.update_weights(os.fspath(model))
 
     @property

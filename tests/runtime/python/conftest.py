@@ -20,8 +20,14 @@ def model() -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def other_model() -> pathlib.Path:
-    """The same architecture, other weights."""
+    """The same shape and tokenizer, other weights."""
     return path_from("ISOBIT_OTHER_TINY_MODEL")
+
+
+@pytest.fixture(scope="session")
+def tool_model() -> pathlib.Path:
+    """Whose chat template shows tools, tool calls and a variable."""
+    return path_from("ISOBIT_TOOL_TINY_MODEL")
 
 
 @pytest.fixture(scope="session")

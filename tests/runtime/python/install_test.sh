@@ -34,7 +34,9 @@ test "$got" = "$expected"
 echo "the command's digest: $got"
 
 ln -s "$model" model.gguf
-ln -s "$tiny_model" newer.gguf
+# The same model with one byte of its last tensor changed.
+cp "$model" newer.gguf
+printf '\x11' | dd of=newer.gguf bs=1 seek=$(($(stat -Lc %s newer.gguf) - 4096)) conv=notrunc status=none
 venv/bin/python "$source_folder/tests/runtime/python/page.py" "$source_folder/runtime/python/PYTHON.md" | tail -3
 
 # All that is installed: the module, its stub, the marker, Python files. It needs no other folder.

@@ -140,13 +140,12 @@ CONVERSATION = [
 ]
 
 
-def test_conversations_go_the_way_of_the_command(other_model, command):
-    """Whose template shows tools, tool calls and a variable."""
-    llm = LLM(other_model)
+def test_conversations_go_the_way_of_the_command(tool_model, command):
+    llm = LLM(tool_model)
     params = SamplingParams(max_tokens=8, temperature=0)
     request = {"id": "0", "messages": CONVERSATION, "tools": TOOLS,
                "chat_template_kwargs": {"tone": "dry"}, "max_tokens": 8, "temperature": 0}
-    expected = answers_of_command(command, other_model, [request])[0]
+    expected = answers_of_command(command, tool_model, [request])[0]
     chat = {"tools": TOOLS, "chat_template_kwargs": {"tone": "dry"}}
     output = llm.chat(CONVERSATION, params, **chat)[0]
     assert without_schedule(output.to_dict()) == expected
@@ -232,7 +231,7 @@ def test_a_receipt_is_replayed_by_both(model, llm, command, tmp_path):
     assert llm.generate("hello", SamplingParams(max_tokens=1))[0].receipt is None
 
 
-def test_new_weights(model, other_model):
+def test_new_weights(model, other_model, tool_model):
     llm, params = LLM(model), SamplingParams(max_tokens=8, seed=2)
     first = llm.generate("hello", params)[0]
     llm.update_weights(other_model)
@@ -241,6 +240,8 @@ def test_new_weights(model, other_model):
     assert llm.model_digest == second.model_digest != first.model_digest
     with pytest.raises(ModelNotFoundError):
         llm.update_weights("/no/such/file")
+    with pytest.raises(ValueError, match="tokenizer is not that of the running model"):
+        llm.update_weights(tool_model)
     assert llm.generate("hello", params)[0].digest == second.digest
 
 
