@@ -22,7 +22,8 @@ import time
 
 def requests(count, tokens):
     texts = ["The capital of France is", "Once upon a time", "def quicksort(xs):", "Dear Sir or Madam,"]
-    return [{"id": f"r{i}", "prompt": texts[i % 4] + " " + "and so on " * (i % 9), "max_tokens": tokens,
+    return [{"id": f"r{i}", "prompt": texts[i % 4] + " " + "and so on " * (i % 9),
+             "max_tokens": tokens // 2 + 7 * i % (tokens + 1),  # so that they end one by one
              "temperature": 0.8, "seed": i, "ignore_eos": True} for i in range(count)]
 
 
@@ -35,7 +36,7 @@ def run(options, batch, out, share):
     processor, begin = processor_seconds(), time.monotonic()
     done = subprocess.run(
         [options.isobit, "batch", "-m", options.model, batch, "-o", out, "--audit", str(share),
-         "--no-prefix-cache", "--log-level", "info"], capture_output=True, text=True, check=True)
+         "--no-prefix-cache", "--max-num-seqs", "16", "--log-level", "info"], capture_output=True, text=True, check=True)
     seconds = time.monotonic() - begin, processor_seconds() - processor
     found = re.search(r"audited: (\d+) completions of (\d+) tokens", done.stderr)
     return seconds, int(found.group(2)) if found else 0, pathlib.Path(out).read_bytes()

@@ -150,9 +150,10 @@ Command AddCheck(CLI::App& app) {
       "state and thread count, and compare every bit, full logits included. Prints a row for each; "
       "the exit code is 1 if any differs or compared nothing.");
   const auto options = std::make_shared<CheckCommandOptions>();
-  command->add_flag("--full", options->full,
-                    "Longer prompts and outputs, every batch size up to 300 with a row at every "
-                    "place, one request in every situation; an hour or so for a small model");
+  command->add_flag(
+      "--full", options->full,
+      "Longer prompts and outputs, every batch size up to 300 with a row at every "
+      "place, one request in every situation; takes many times as long (see --progress)");
   command->add_option("--progress", options->progress,
                       "Keep the rows that are done in this file, and leave out those that it has: "
                       "a long check can be interrupted and goes on");
