@@ -1,7 +1,6 @@
 // A server on a small model, over real sockets. The first byte chooses: raw bytes on a connection,
 // or a body for one of its paths. A whole request gets a whole answer, in JSON or as events;
 // nothing crashes, hangs or stays behind.
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -37,11 +36,6 @@ class SmallServer {
     options.limits.max_body_bytes = 1 << 16;
     options.limits.max_header_bytes = 1024;
     options.limits.max_waiting = 4;
-    // A machine that stands still for a while must not look like a slow client.
-    for (auto* timeout : {&options.limits.idle_timeout, &options.limits.header_timeout,
-                          &options.limits.body_timeout, &options.limits.write_timeout}) {
-      *timeout = std::chrono::hours(1);
-    }
     server_ = Server::Start(*engine_, options).value();
   }
   int port() const { return server_->port(); }

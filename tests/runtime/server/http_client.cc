@@ -19,6 +19,16 @@ namespace {
 
 constexpr int kPatienceSeconds = 60;
 
+// A call with a time limit fails in a process that was stopped and goes on (signal(7)).
+template <class Call>
+ssize_t Uninterrupted(const Call& call) {
+  ssize_t result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
 size_t ToSize(std::string_view digits, int base) {
   size_t size = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), size, base);
@@ -94,7 +104,8 @@ HttpClient::HttpClient(HttpClient&& other) noexcept
 
 bool HttpClient::Send(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent =
+        Uninterrupted([&] { return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
     if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
@@ -120,7 +131,7 @@ void HttpClient::ShrinkReceiveBuffer() {
 
 bool HttpClient::Fill() {
   char buffer[16 << 10];
-  const ssize_t got = recv(fd_, buffer, sizeof(buffer), 0);
+  const ssize_t got = Uninterrupted([&] { return recv(fd_, buffer, sizeof(buffer), 0); });
   if (got <= 0) return false;
   received_.append(buffer, static_cast<size_t>(got));
   return true;
@@ -182,7 +193,7 @@ HttpReply HttpClient::ReadReply() {
 bool HttpClient::ReadsEnd() {
   char byte;
   if (!received_.empty()) return false;
-  const ssize_t got = recv(fd_, &byte, 1, 0);
+  const ssize_t got = Uninterrupted([&] { return recv(fd_, &byte, 1, 0); });
   return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
