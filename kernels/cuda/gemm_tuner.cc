@@ -16,9 +16,9 @@
 namespace isobit::cuda {
 namespace {
 
-// A kernel that is measured to be this much faster than the estimated one takes its place; less is
-// noise.
-constexpr double kWorthwhile = 0.995;
+// A kernel that is measured to be this much faster than the estimated one takes its place. Less is
+// within what the card's temperature and what runs beside it in a step change.
+constexpr double kWorthwhile = 0.97;
 // What a kernel may take longer than the fastest in the short heat to get into the long one.
 constexpr double kClose = 1.06;
 constexpr double kShortHeatMs = 1, kLongHeatMs = 40;

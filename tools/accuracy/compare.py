@@ -160,7 +160,8 @@ def main():
     for title, case, sizes, most in [
         ("linear, K", linear, (576, 1536, 4096, 8192, 16384), 1.05),
         ("RMSNorm, width", norm, (576, 2048, 4096, 8192), 1.05),
-        ("attention, keys", attention, (128, 1024, 4096, 16384, 32768), 1.25),
+        # As recorded in ACCURACY.md, which says why, with some room.
+        ("attention, keys", attention, (128, 1024, 4096, 16384, 32768), 1.5),
     ]:
         for name, ratio in table(title, case, options.folder, sizes, options.device).items():
             if ratio > most:
