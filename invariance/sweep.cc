@@ -185,8 +185,7 @@ absl::StatusOr<CheckRow> SweepRmsNorm(Backend& backend, int64_t width, NormRows 
 
 absl::StatusOr<CheckRow> SweepGemm(Backend& backend, const GemmSweep& g,
                                    const SweepOptions& options) {
-  const bool gated =
-      g.epilogue == Gemm::Epilogue::kSiluGate || g.epilogue == Gemm::Epilogue::kGeluGate;
+  const bool gated = IsGate(g.epilogue);
   const bool fp32 = g.epilogue == Gemm::Epilogue::kFp32;
   auto weight = RandomWeight(backend, options.seed, g.n, g.k,
                              gated ? WeightLayout::kGateUp : WeightLayout::kConcatenated);

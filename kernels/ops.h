@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/numerics/bf16.h"
+#include "kernels/numerics/host_device.h"
 
 namespace isobit {
 
@@ -194,6 +195,11 @@ struct Gemm {
   Bf16* out_bf16 = nullptr;
   float* out_fp32 = nullptr;
 };
+
+// Whether two rows of the weight, of layout kGateUp, give one output.
+ISOBIT_HOST_DEVICE constexpr bool IsGate(Gemm::Epilogue epilogue) {
+  return epilogue == Gemm::Epilogue::kSiluGate || epilogue == Gemm::Epilogue::kGeluGate;
+}
 
 // Splits the fused projection, normalises query and key heads if asked, rotates them (contract 5)
 // and writes keys and values to the rows' pages.

@@ -231,8 +231,7 @@ GemmRunner::GemmRunner(CpuContext& context)
 GemmRunner::~GemmRunner() = default;
 
 void GemmRunner::Run(const Gemm& op) {
-  assert((op.epilogue != Gemm::Epilogue::kSiluGate && op.epilogue != Gemm::Epilogue::kGeluGate) ||
-         op.weight->layout() == WeightLayout::kGateUp);
+  assert(!IsGate(op.epilogue) || op.weight->layout() == WeightLayout::kGateUp);
   const GemmJob job(op, context_);
   if (op.rows == 1) return RunOneRow(job, *scratch_);
   for (int64_t begin = 0; begin < op.rows; begin += kRowsPerPass) {

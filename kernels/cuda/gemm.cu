@@ -103,8 +103,7 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
 cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
                        const GemmLaunch& launch, cudaStream_t stream) {
   assert(weight.layout.cols % kGemmColsMultiple == 0);
-  assert(weight.layout.gate_up == (op.epilogue == Gemm::Epilogue::kSiluGate ||
-                                   op.epilogue == Gemm::Epilogue::kGeluGate));
+  assert(weight.layout.gate_up == IsGate(op.epilogue));
   const void* kernel = FindKernel(plan.kernel);
   if (kernel == nullptr) return cudaErrorInvalidValue;
   GemmParams p = MakeParams(op, weight, plan, launch);

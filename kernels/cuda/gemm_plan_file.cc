@@ -20,10 +20,6 @@ constexpr std::array kEpilogues = {
     std::pair{Gemm::Epilogue::kBf16, "bf16"}, std::pair{Gemm::Epilogue::kSiluGate, "silu gate"},
     std::pair{Gemm::Epilogue::kFp32, "fp32"}, std::pair{Gemm::Epilogue::kGeluGate, "gelu gate"}};
 
-bool IsGate(Gemm::Epilogue epilogue) {
-  return epilogue == Gemm::Epilogue::kSiluGate || epilogue == Gemm::Epilogue::kGeluGate;
-}
-
 absl::Status Wrong(std::string_view what) {
   return absl::DataLossError(absl::StrCat("GEMM plans: ", std::string(what)));
 }

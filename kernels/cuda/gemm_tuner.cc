@@ -25,10 +25,6 @@ constexpr double kShortHeatMs = 1, kLongHeatMs = 40;
 constexpr int kShortHeatCalls = 32, kLongHeatCalls = 400;  // at most
 constexpr int kPoison = 0x7b;
 
-bool IsGate(Gemm::Epilogue epilogue) {
-  return epilogue == Gemm::Epilogue::kSiluGate || epilogue == Gemm::Epilogue::kGeluGate;
-}
-
 std::string ToString(const GemmShape& shape) {
   return absl::StrCat(shape.rows, " x ", shape.cols, ", ", Name(shape.epilogue));
 }

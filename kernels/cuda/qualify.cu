@@ -47,10 +47,6 @@ __global__ void ReferenceChainsKernel(const Bf16* x, const Bf16* w, int64_t rows
   }
 }
 
-ISOBIT_HOST_DEVICE constexpr bool IsGate(Gemm::Epilogue epilogue) {
-  return epilogue == Gemm::Epilogue::kSiluGate || epilogue == Gemm::Epilogue::kGeluGate;
-}
-
 __global__ void ReferenceEpilogueKernel(Gemm op, const float* acc, int64_t n, int64_t outputs) {
   const int64_t index = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (index >= op.rows * outputs) return;

@@ -27,9 +27,7 @@ void RunGate(const Gemm& op) {
 }  // namespace
 
 void Run(const Gemm& op) {
-  if (op.epilogue == Gemm::Epilogue::kSiluGate || op.epilogue == Gemm::Epilogue::kGeluGate) {
-    return RunGate(op);
-  }
+  if (IsGate(op.epilogue)) return RunGate(op);
   const int64_t n = op.weight->rows();
   for (int64_t r = 0; r < op.rows; ++r) {
     for (int64_t i = 0; i < n; ++i) {

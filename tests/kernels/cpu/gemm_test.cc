@@ -68,9 +68,7 @@ struct Case {
   int64_t outputs() const {
     int64_t n = 0;
     for (const Matrix& part : parts) n += part.rows;
-    const bool gated =
-        epilogue == Gemm::Epilogue::kSiluGate || epilogue == Gemm::Epilogue::kGeluGate;
-    return gated ? n / 2 : n;
+    return IsGate(epilogue) ? n / 2 : n;
   }
 };
 

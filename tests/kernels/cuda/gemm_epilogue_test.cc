@@ -26,7 +26,7 @@ class CudaGemmEpilogueTest : public TwinBackends {
   };
 
   std::unique_ptr<Weight> Load(Backend& backend, const Case& c, const std::vector<Bf16>& weights) {
-    const bool gate = c.epilogue == Epilogue::kSiluGate || c.epilogue == Epilogue::kGeluGate;
+    const bool gate = IsGate(c.epilogue);
     const auto part = [&](int64_t first, int64_t rows) {
       return MatrixSource{rows, c.k,
                           [&weights, first, k = c.k](int64_t begin, int64_t end, Bf16* to) {
