@@ -5,9 +5,11 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "invariance/guarantee.h"
+#include "invariance/random_checkpoint.h"
 #include "runtime/model/model.h"
 #include "tools/isobit/log.h"
 
@@ -105,6 +107,12 @@ void AddModelOptions(CLI::App& command, ModelOptions& options) {
       ->group("Messages");
   command.add_option("--log-file", options.log_file, "Messages go to this file, not to stderr")
       ->group("Messages");
+}
+
+void AddShapeOption(CLI::App& command, std::string& shape, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [name, config] : KnownShapes()) names.push_back(name);
+  command.add_option("--shape", shape, help)->check(CLI::IsMember(names));
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options) {

@@ -27,6 +27,9 @@ struct ModelOptions {
 
 void AddModelOptions(CLI::App& command, ModelOptions& options);
 
+// --shape: one of KnownShapes().
+void AddShapeOption(CLI::App& command, std::string& shape, const std::string& help);
+
 // The backend of --device. InvalidArgument if --cpu-instructions asks for what the processor does
 // not have; CreateCudaBackend's error if a GPU was asked for and can't be had.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options);

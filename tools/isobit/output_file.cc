@@ -79,4 +79,12 @@ absl::Status OutputFile::Sync() {
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot bring to disk ", name_));
 }
 
+absl::Status WriteOutput(const std::string& path, std::string_view text) {
+  absl::StatusOr<OutputFile> output = OutputFile::Open(path);
+  if (!output.ok()) return output.status();
+  if (absl::Status s = output->Truncate(0); !s.ok()) return s;
+  if (absl::Status s = output->Append(text); !s.ok()) return s;
+  return output->Sync();
+}
+
 }  // namespace isobit

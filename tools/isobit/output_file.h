@@ -46,6 +46,9 @@ class OutputFile {
   bool is_regular_ = false;
 };
 
+// Writes `text` to a file, whose contents it replaces, or to stdout ("-").
+absl::Status WriteOutput(const std::string& path, std::string_view text);
+
 }  // namespace isobit
 
 #endif  // ISOBIT_TOOLS_ISOBIT_OUTPUT_FILE_H_

@@ -234,13 +234,6 @@ std::string AsJson(const RooflineOptions& options, const Result& result) {
   return out.EndArray().EndObject().Take() + "\n";
 }
 
-absl::Status Write(const std::string& path, const std::string& text) {
-  absl::StatusOr<OutputFile> output = OutputFile::Open(path);
-  if (!output.ok()) return output.status();
-  if (absl::Status s = output->Truncate(0); !s.ok()) return s;
-  return output->Append(text);
-}
-
 ExitCode RunRoofline(const RooflineOptions& options) {
   if (const ExitCode code = SetUpLog(options.model); code != kExitOk) return code;
   if (options.shape.empty() == options.model.model.empty()) {
@@ -250,11 +243,11 @@ ExitCode RunRoofline(const RooflineOptions& options) {
   const absl::StatusOr<Result> result = Measure(options);
   absl::Status status = result.status();
   if (status.ok() && !options.svg.empty()) {
-    status = Write(options.svg, RooflineSvg(result->profile.operations, result->ceilings,
-                                            TitleOf(options, *result)));
+    status = WriteOutput(options.svg, RooflineSvg(result->profile.operations, result->ceilings,
+                                                  TitleOf(options, *result)));
   }
   if (status.ok()) {
-    status = Write("-", options.json ? AsJson(options, *result) : AsText(options, *result));
+    status = WriteOutput("-", options.json ? AsJson(options, *result) : AsText(options, *result));
   }
   if (status.ok()) return kExitOk;
   LogError(status);
@@ -281,12 +274,8 @@ Command AddRoofline(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "As one JSON object");
   command->add_option("--svg", options->svg, "Draws a picture to this file");
-  std::vector<std::string> shapes;
-  for (const auto& [name, config] : KnownShapes()) shapes.push_back(name);
-  command
-      ->add_option("--shape", options->shape,
-                   "Instead of a model: random weights in the shape of this one")
-      ->check(CLI::IsMember(shapes));
+  AddShapeOption(*command, options->shape,
+                 "Instead of a model: random weights in the shape of this one");
   AddModelOptions(*command, options->model);
   command->get_option("--model")->required(false);
   return {command, [options] { return RunRoofline(*options); }};

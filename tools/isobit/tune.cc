@@ -13,6 +13,7 @@
 #include "runtime/model/forward.h"
 #include "tools/isobit/command.h"
 #include "tools/isobit/log.h"
+#include "tools/isobit/model_options.h"
 #include "tools/isobit/output_file.h"
 
 namespace isobit {
@@ -32,14 +33,6 @@ absl::StatusOr<std::vector<GemmShape>> ShapesOf(const TuneOptions& options) {
   return GemmShapesOf((*checkpoint)->config());
 }
 
-absl::Status Write(const std::string& path, const std::string& text) {
-  absl::StatusOr<OutputFile> output = OutputFile::Open(path);
-  if (!output.ok()) return output.status();
-  if (absl::Status s = output->Truncate(0); !s.ok()) return s;
-  if (absl::Status s = output->Append(text); !s.ok()) return s;
-  return output->Sync();
-}
-
 ExitCode RunTune(const TuneOptions& options) {
   if (options.shape.empty() == options.model.empty()) {
     LogError(absl::InvalidArgumentError("either --model or --shape is required"));
@@ -55,7 +48,8 @@ ExitCode RunTune(const TuneOptions& options) {
     std::fflush(stdout);
   };
   const auto plans = TuneCudaGemms({}, *shapes, options.max_rows, say);
-  const absl::Status status = plans.ok() ? Write(options.output, plans->text) : plans.status();
+  const absl::Status status =
+      plans.ok() ? WriteOutput(options.output, plans->text) : plans.status();
   if (!status.ok()) {
     LogError(status);
     return kExitUnusable;
@@ -75,10 +69,7 @@ Command AddTune(CLI::App& app) {
       "keeps it in a file for --gemm-plans. Kernels whose bits differ are rejected and listed.");
   const auto options = std::make_shared<TuneOptions>();
   command->add_option("-m,--model", options->model, "The model: a GGUF file or a folder");
-  std::vector<std::string> shapes;
-  for (const auto& [name, config] : KnownShapes()) shapes.push_back(name);
-  command->add_option("--shape", options->shape, "Instead of a model: the shape of this one")
-      ->check(CLI::IsMember(shapes));
+  AddShapeOption(*command, options->shape, "Instead of a model: the shape of this one");
   command->add_option("-o,--output", options->output, "The file that is written")->required();
   command
       ->add_option("--max-rows", options->max_rows,
