@@ -22,6 +22,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 GEMM_ROWS, GEMM_COLUMNS, NORM_ROWS = 32, 64, 64
 QUERIES, HEADS, KV_HEADS, HEAD_DIM = 64, 4, 2, 64
 NORM_EPS = 1e-5
+# Ratios of our median and worst error to a rival's. Beside fused attention as ACCURACY.md records
+# and explains them, with a little room.
+LIMITS = (1.05, 1.25)
+FUSED = ("flash", "cuDNN", "efficient")
+FUSED_LIMITS = (1.5, 1.4)
 
 
 def normals(seed, count, scale, shift=0.0):
@@ -129,7 +134,7 @@ def why(folder, keys, device):
 
 
 def table(title, case, folder, sizes, device):
-    """Prints it and returns the largest ratio of median errors to each rival."""
+    """Prints it and returns the largest ratios of median and of worst errors to each rival."""
     ratios = {}
     for size in sizes:
         ours, theirs = case(folder, size, device)
@@ -140,8 +145,8 @@ def table(title, case, folder, sizes, device):
         numbers = [n for e in (ours, *theirs.values()) for n in (np.median(e), e.max())]
         print(f"| {size} | " + " | ".join(f"{1e3 * n:.3f}" for n in numbers) + " |")
         for name, error in theirs.items():
-            ratio = np.median(ours) / np.median(error)
-            ratios[name] = max(ratios.get(name, 0), ratio)
+            now = (np.median(ours) / np.median(error), ours.max() / error.max())
+            ratios[name] = tuple(map(max, now, ratios.get(name, now)))
     return ratios
 
 
@@ -157,15 +162,16 @@ def main():
         table("attention, keys", why, options.folder, (128, 1024, 4096, 16384), options.device)
         return 0
     worse = []
-    for title, case, sizes, most in [
-        ("linear, K", linear, (576, 1536, 4096, 8192, 16384), 1.05),
-        ("RMSNorm, width", norm, (576, 2048, 4096, 8192), 1.05),
-        # As recorded in ACCURACY.md, which says why, with some room.
-        ("attention, keys", attention, (128, 1024, 4096, 16384, 32768), 1.5),
+    for title, case, sizes in [
+        ("linear, K", linear, (576, 1536, 4096, 8192, 16384)),
+        ("RMSNorm, width", norm, (576, 2048, 4096, 8192)),
+        ("attention, keys", attention, (128, 1024, 4096, 16384, 32768)),
     ]:
-        for name, ratio in table(title, case, options.folder, sizes, options.device).items():
-            if ratio > most:
-                worse.append(f"{title}: {ratio:.2f} of {name}'s median, more than {most}")
+        for name, ratios in table(title, case, options.folder, sizes, options.device).items():
+            limits = FUSED_LIMITS if name in FUSED else LIMITS
+            for kind, ratio, most in zip(("median", "worst"), ratios, limits):
+                if ratio > most:
+                    worse.append(f"{title}: {ratio:.2f} of {name}'s {kind}, more than {most}")
     print("\n" + "\n".join(worse))
     return 1 if worse else 0
 

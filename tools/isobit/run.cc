@@ -149,9 +149,9 @@ ExitCode Run(const RunOptions& options) {
   Request request;
   request.id = "run";
   // Wrong use is said before a model is loaded.
-  if (const absl::Status status = SamplingOf(options.sampling).status(); !status.ok()) {
-    return Fail(status, kExitWrongUse);
-  }
+  absl::StatusOr<SamplingParams> sampling = SamplingOf(options.sampling);
+  if (!sampling.ok()) return Fail(sampling.status(), kExitWrongUse);
+  request.sampling = *std::move(sampling);
   if (!options.chat && !options.prompt.has_value() && !options.file.has_value()) {
     return Fail(absl::InvalidArgumentError("run needs -p TEXT, -f FILE or --chat"), kExitWrongUse);
   }
@@ -166,7 +166,7 @@ ExitCode Run(const RunOptions& options) {
   const std::unique_ptr<Engine> engine = StartEngine(options.model, exit_code);
   if (engine == nullptr) return exit_code;
   CatchInterrupts();
-  request.sampling = *SamplingOf(options.sampling, engine->model().generation_defaults());
+  Recommend(engine->model().generation_defaults(), options.sampling, request.sampling);
   if (!options.sampling.max_tokens.has_value()) {
     request.sampling.max_tokens =
         std::min(options.chat ? kChatTokens : kTextTokens, engine->options().max_model_len);

@@ -59,17 +59,25 @@ void AddSamplingOptions(CLI::App& command, SamplingOptions& options) {
       ->group(group);
 }
 
-absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options,
-                                          const GenerationDefaults& recommended) {
-  SamplingParams params = options.params;
+void Recommend(const GenerationDefaults& recommended, const SamplingOptions& options,
+               SamplingParams& params) {
   const auto choose = [](const auto& given, const auto& model, auto& param) {
-    param = given.value_or(model.value_or(param));
+    if (!given) param = model.value_or(param);
   };
   choose(options.temperature, recommended.temperature, params.temperature);
   choose(options.top_k, recommended.top_k, params.top_k);
   choose(options.top_p, recommended.top_p, params.top_p);
   choose(options.min_p, recommended.min_p, params.min_p);
   choose(options.repetition_penalty, recommended.repetition_penalty, params.repetition_penalty);
+}
+
+absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options) {
+  SamplingParams params = options.params;
+  params.temperature = options.temperature.value_or(params.temperature);
+  params.top_k = options.top_k.value_or(params.top_k);
+  params.top_p = options.top_p.value_or(params.top_p);
+  params.min_p = options.min_p.value_or(params.min_p);
+  params.repetition_penalty = options.repetition_penalty.value_or(params.repetition_penalty);
   params.max_tokens = options.max_tokens.value_or(params.max_tokens);
   for (const std::string& text : options.logit_bias) {
     const size_t colon = text.find(':');

@@ -25,11 +25,13 @@ struct SamplingOptions {
 
 void AddSamplingOptions(CLI::App& command, SamplingOptions& options);
 
-// The parameters: as given, else as the model recommends, else the defaults of requests.
-// InvalidArgument if a bias is not TOKEN:BIAS; ranges are checked when the request
-// is submitted.
-absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options,
-                                          const GenerationDefaults& recommended = {});
+// The parameters as given, else the defaults of requests. InvalidArgument if a bias is not
+// TOKEN:BIAS; ranges are checked when the request is submitted.
+absl::StatusOr<SamplingParams> SamplingOf(const SamplingOptions& options);
+
+// Makes parameters that were not given what the model recommends, if it does.
+void Recommend(const GenerationDefaults& recommended, const SamplingOptions& options,
+               SamplingParams& params);
 
 }  // namespace isobit
 
