@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> FileCheckpoint::OpenGguf(const std::
   const Family* family = FindFamily(/*gguf=*/true, *architecture);
   if (family == nullptr) return UnknownFamily(path + ": architecture", *architecture, true);
   const std::string split =
-      (*parts)->parts() > 1 ? absl::StrCat(" in ", (*parts)->parts(), " parts") : "";
+      (*parts)->files() > 1 ? absl::StrCat(" in ", (*parts)->files(), " parts") : "";
 
   std::unique_ptr<FileCheckpoint> checkpoint(new FileCheckpoint(*std::move(parts)));
   checkpoint->format_ = absl::StrCat("GGUF v", file.version(), split);

@@ -6,42 +6,25 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "runtime/model/gguf.h"
-#include "runtime/model/stored_tensor.h"
+#include "runtime/model/tensor_files.h"
 
 namespace isobit {
 
-class GgufParts : public TensorStore {
+class GgufParts : public TensorFiles<GgufFile> {
  public:
   // `path` is the model's only or first file. Errors as those of GgufFile::Open; InvalidArgument if
   // the parts contradict each other or another part than the first is named.
   static absl::StatusOr<std::unique_ptr<GgufParts>> Open(const std::string& path);
 
-  const GgufFile& metadata() const { return *parts_[0]; }
-  size_t parts() const { return parts_.size(); }
-
-  const std::string& path() const override { return parts_[0]->path(); }
-  const StoredTensor* FindTensor(std::string_view name) const override;
-  std::vector<const StoredTensor*> AllTensors() const override;
-  void Release(const StoredTensor& tensor) const override;
+  const GgufFile& metadata() const { return file(0); }
+  const std::string& path() const override { return metadata().path(); }
 
  private:
-  struct Place {
-    size_t part;
-    const StoredTensor* tensor;
-  };
-
   GgufParts() = default;
-  absl::Status OpenOthers();
-  absl::Status Index();
-
-  std::vector<std::unique_ptr<GgufFile>> parts_;
-  absl::flat_hash_map<std::string_view, Place> index_;
+  absl::Status CheckTensorCount() const;
 };
 
 }  // namespace isobit

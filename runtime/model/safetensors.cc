@@ -187,24 +187,14 @@ absl::StatusOr<std::unique_ptr<SafetensorsFolder>> SafetensorsFolder::Open(
   std::error_code ignored;
   absl::Status status = std::filesystem::exists(index, ignored)
                             ? store->OpenIndex(index)
-                            : store->Add(root / "model.safetensors");
+                            : store->OpenFile(root / "model.safetensors");
   if (!status.ok()) return status;
   return store;
 }
 
-absl::Status SafetensorsFolder::Add(const std::string& file_path) {
+absl::Status SafetensorsFolder::OpenFile(const std::string& file_path) {
   absl::StatusOr<std::unique_ptr<SafetensorsFile>> file = SafetensorsFile::Open(file_path);
-  if (!file.ok()) return file.status();
-  for (const StoredTensor& tensor : (*file)->tensors()) {
-    const auto [place, added] = index_.insert({tensor.name, {files_.size(), &tensor}});
-    if (!added) {
-      return absl::InvalidArgumentError(absl::StrCat(file_path, ": tensor ", Quoted(tensor.name),
-                                                     " is also in ",
-                                                     files_[place->second.file]->path()));
-    }
-  }
-  files_.push_back(*std::move(file));
-  return absl::OkStatus();
+  return file.ok() ? Add(*std::move(file)) : file.status();
 }
 
 absl::Status SafetensorsFolder::OpenIndex(const std::string& index_path) {
@@ -235,45 +225,24 @@ absl::Status SafetensorsFolder::OpenIndex(const std::string& index_path) {
     file_names.insert(file.get<std::string>());
   }
   for (const std::string& name : file_names) {
-    if (absl::Status s = Add(std::filesystem::path(path_) / name); !s.ok()) return s;
+    if (absl::Status s = OpenFile(std::filesystem::path(path_) / name); !s.ok()) return s;
   }
   for (const auto& [tensor, file] : weight_map.items()) {
-    const auto found = index_.find(tensor);
+    const SafetensorsFile* found = FileOf(tensor);
     const std::string real =
-        found == index_.end()
-            ? "no file"
-            : std::filesystem::path(files_[found->second.file]->path()).filename().string();
+        found == nullptr ? "no file" : std::filesystem::path(found->path()).filename().string();
     if (real != file.get_ref<const std::string&>()) {
       return bad("tensor ", Quoted(tensor), " should be in ", Quoted(file.get<std::string>()),
                  ", but is in ", real);
     }
   }
-  for (const auto& file : files_) {
-    for (const StoredTensor& tensor : file->tensors()) {
-      if (!weight_map.contains(std::string(tensor.name))) {
-        return bad("tensor ", Quoted(tensor.name), " of ", file->path(), " is not listed");
-      }
+  for (const StoredTensor* tensor : AllTensors()) {
+    if (!weight_map.contains(std::string(tensor->name))) {
+      return bad("tensor ", Quoted(tensor->name), " of ", FileOf(tensor->name)->path(),
+                 " is not listed");
     }
   }
   return absl::OkStatus();
-}
-
-const StoredTensor* SafetensorsFolder::FindTensor(std::string_view name) const {
-  const auto found = index_.find(name);
-  return found == index_.end() ? nullptr : found->second.tensor;
-}
-
-std::vector<const StoredTensor*> SafetensorsFolder::AllTensors() const {
-  std::vector<const StoredTensor*> all;
-  for (const auto& file : files_) {
-    for (const StoredTensor& tensor : file->tensors()) all.push_back(&tensor);
-  }
-  return all;
-}
-
-void SafetensorsFolder::Release(const StoredTensor& tensor) const {
-  const auto found = index_.find(tensor.name);
-  if (found != index_.end()) files_[found->second.file]->Release(tensor);
 }
 
 }  // namespace isobit

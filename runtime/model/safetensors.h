@@ -18,10 +18,10 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "runtime/model/memory_map.h"
 #include "runtime/model/stored_tensor.h"
+#include "runtime/model/tensor_files.h"
 
 namespace isobit {
 
@@ -52,31 +52,19 @@ class SafetensorsFile {
 
 // The weights of a Hugging Face folder: model.safetensors, or the files that
 // model.safetensors.index.json names.
-class SafetensorsFolder : public TensorStore {
+class SafetensorsFolder : public TensorFiles<SafetensorsFile> {
  public:
   // InvalidArgument also for an index that does not agree with its files, in either direction.
   static absl::StatusOr<std::unique_ptr<SafetensorsFolder>> Open(const std::string& folder);
 
-  size_t files() const { return files_.size(); }
-
   const std::string& path() const override { return path_; }
-  const StoredTensor* FindTensor(std::string_view name) const override;
-  std::vector<const StoredTensor*> AllTensors() const override;
-  void Release(const StoredTensor& tensor) const override;
 
  private:
-  struct Place {
-    size_t file;
-    const StoredTensor* tensor;
-  };
-
   explicit SafetensorsFolder(std::string path) : path_(std::move(path)) {}
   absl::Status OpenIndex(const std::string& index_path);
-  absl::Status Add(const std::string& file_path);
+  absl::Status OpenFile(const std::string& file_path);
 
   std::string path_;
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  absl::flat_hash_map<std::string_view, Place> index_;
 };
 
 }  // namespace isobit
