@@ -119,20 +119,25 @@ std::vector<LayerAttention>& AttentionOfLayers(ModelConfig& c) {
 }
 
 void SetWindows(ConfigReader& in, int64_t window, bool (*slides)(int64_t layer), ModelConfig& c) {
-  const ConfigKey key = {"sliding_window", "attention.sliding_window"};
   const std::vector<std::string> types = in.Texts(kLayerTypes);
   if (!in.status().ok()) return;
-  if (window < 0) return in.Contradiction(key, "must be positive, got ", window);
+  if (window < 0) return in.Contradiction(kSlidingWindow, "must be positive, got ", window);
   for (int64_t layer = 0; layer < c.layers; ++layer) {
     const bool sliding =
         types.empty() ? slides(layer) : types[static_cast<size_t>(layer)] == kSliding;
     if (sliding && window > 0) {
-      AttentionOfLayers(c)[static_cast<size_t>(layer)].window = Narrow(in, key, window);
+      AttentionOfLayers(c)[static_cast<size_t>(layer)].window = Narrow(in, kSlidingWindow, window);
     } else if (sliding && !types.empty()) {
       return in.Contradiction(kLayerTypes, "has '", kSliding, "' for layer ", layer,
                               ", but no sliding_window is in use");
     }
   }
+}
+
+void SetOptionalWindow(ConfigReader& in, ModelConfig& c) {
+  const bool in_use = in.Flag({"use_sliding_window", ""}, false);
+  SetWindows(
+      in, in_use ? in.Integer({"sliding_window", ""}, 0) : 0, [](int64_t) { return true; }, c);
 }
 
 }  // namespace isobit

@@ -21,10 +21,15 @@ struct DecoderDefaults {
 // Sizes, heads, rotation with its scaling, tied embedding.
 void ReadDecoder(ConfigReader& in, const DecoderDefaults& defaults, ModelConfig& config);
 
+inline constexpr ConfigKey kSlidingWindow = {"sliding_window", "attention.sliding_window"};
+
 // Gives the layers for which `slides` a sliding window, or those that layer_types names if
 // config.json has it; 0: there is none.
 void SetWindows(ConfigReader& in, int64_t window, bool (*slides)(int64_t layer),
                 ModelConfig& config);
+
+// In every layer, or in those of layer_types, if config.json says that its window is in use.
+void SetOptionalWindow(ConfigReader& in, ModelConfig& config);
 
 // One entry a layer, to be changed. REQUIRES: a number of layers.
 std::vector<LayerAttention>& AttentionOfLayers(ModelConfig& config);

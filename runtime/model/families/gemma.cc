@@ -57,8 +57,7 @@ void ReadGemma2(ConfigReader& in, ModelConfig& config) {
   config.logit_cap =
       static_cast<float>(in.Real({"final_logit_softcapping", "final_logit_softcapping"}, 0.0));
   SetWindows(
-      in, in.Integer({"sliding_window", "attention.sliding_window"}, 4096),
-      [](int64_t layer) { return layer % 2 == 0; }, config);
+      in, in.Integer(kSlidingWindow, 4096), [](int64_t layer) { return layer % 2 == 0; }, config);
 }
 
 // The layers with a window rotate by a base of their own and without scaling.
@@ -77,8 +76,7 @@ void ReadGemma3(ConfigReader& in, ModelConfig& config) {
     in.Refuse(pattern, "is ", n, ", which is not supported (supported: 6)");
   }
   SetWindows(
-      in, in.Integer({"sliding_window", "attention.sliding_window"}, 4096),
-      [](int64_t layer) { return layer % 6 != 5; }, config);
+      in, in.Integer(kSlidingWindow, 4096), [](int64_t layer) { return layer % 6 != 5; }, config);
 
   constexpr std::string_view kLocal = "rope_parameters.sliding_attention.rope_theta";
   Rotary local;

@@ -18,8 +18,7 @@ void ReadPhi3(ConfigReader& in, ModelConfig& config) {
   ReadDecoder(in, {}, config);
   in.Expect({"attention_bias", ""}, false);
   SetWindows(
-      in, in.Integer({"sliding_window", "attention.sliding_window"}, 0),
-      [](int64_t) { return true; }, config);
+      in, in.Integer(kSlidingWindow, 0), [](int64_t) { return true; }, config);
 }
 
 }  // namespace

@@ -8,9 +8,7 @@ namespace {
 
 // The layers from max_window_layers on slide, if the window is in use at all.
 void ReadWindow(ConfigReader& in, ModelConfig& config) {
-  const bool in_use = in.Flag({"use_sliding_window", ""}, false);
-  SetWindows(
-      in, in_use ? in.Integer({"sliding_window", ""}, 0) : 0, [](int64_t) { return true; }, config);
+  SetOptionalWindow(in, config);
   const int64_t full = in.Integer({"max_window_layers", ""}, 0);
   if (in.Has({"layer_types", ""})) return;
   for (int64_t i = 0; i < full && i < static_cast<int64_t>(config.attention.size()); ++i) {

@@ -27,9 +27,7 @@ void ReadSmolLm3(ConfigReader& in, ModelConfig& config) {
     const bool does = rotates.empty() ? (i + 1) % interval != 0 : rotates[size_t(i)] != 0;
     if (!does) AttentionOfLayers(config)[size_t(i)].rotary = kNoRotation;
   }
-  const bool in_use = in.Flag({"use_sliding_window", ""}, false);
-  SetWindows(
-      in, in_use ? in.Integer({"sliding_window", ""}, 0) : 0, [](int64_t) { return true; }, config);
+  SetOptionalWindow(in, config);
 }
 
 }  // namespace
