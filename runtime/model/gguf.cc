@@ -158,6 +158,26 @@ std::string_view NameOf(GgufType type) {
   return kNames[static_cast<uint32_t>(type)];
 }
 
+template <typename T>
+absl::StatusOr<T> Decode(const GgufField& field) {
+  return Decoder<T>::Decode(field);
+}
+
+template absl::StatusOr<bool> Decode(const GgufField&);
+template absl::StatusOr<int32_t> Decode(const GgufField&);
+template absl::StatusOr<uint32_t> Decode(const GgufField&);
+template absl::StatusOr<int64_t> Decode(const GgufField&);
+template absl::StatusOr<uint64_t> Decode(const GgufField&);
+template absl::StatusOr<float> Decode(const GgufField&);
+template absl::StatusOr<double> Decode(const GgufField&);
+template absl::StatusOr<std::string_view> Decode(const GgufField&);
+template absl::StatusOr<std::vector<std::string_view>> Decode(const GgufField&);
+template absl::StatusOr<std::vector<bool>> Decode(const GgufField&);
+template absl::StatusOr<std::vector<int32_t>> Decode(const GgufField&);
+template absl::StatusOr<std::vector<uint32_t>> Decode(const GgufField&);
+template absl::StatusOr<std::vector<int64_t>> Decode(const GgufField&);
+template absl::StatusOr<std::vector<float>> Decode(const GgufField&);
+
 absl::StatusOr<std::unique_ptr<GgufFile>> GgufFile::Open(const std::string& path) {
   absl::StatusOr<std::unique_ptr<MemoryMap>> map = MemoryMap::Open(path);
   if (!map.ok()) return map.status();
@@ -199,32 +219,10 @@ const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
   return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
 }
 
-template <typename T>
-absl::StatusOr<T> GgufFile::Get(std::string_view key) const {
-  const std::string where = absl::StrCat(path_, ": metadata key '", Absl(key), "' ");
-  const GgufField* field = FindField(key);
-  if (field == nullptr) return absl::NotFoundError(absl::StrCat(where, "is missing"));
-  absl::StatusOr<T> value = Decoder<T>::Decode(*field);
-  if (!value.ok()) {
-    return absl::Status(value.status().code(), absl::StrCat(where, value.status().message()));
-  }
-  return value;
+absl::Status GgufFile::ErrorAt(std::string_view key, const absl::Status& error) const {
+  return absl::Status(error.code(),
+                      absl::StrCat(path_, ": metadata key '", Absl(key), "' ", error.message()));
 }
-
-template absl::StatusOr<bool> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<int32_t> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<uint32_t> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<int64_t> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<uint64_t> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<float> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<double> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<std::string_view> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<std::vector<std::string_view>> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<std::vector<bool>> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<std::vector<int32_t>> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<std::vector<uint32_t>> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<std::vector<int64_t>> GgufFile::Get(std::string_view) const;
-template absl::StatusOr<std::vector<float>> GgufFile::Get(std::string_view) const;
 
 void GgufFile::Release(const GgufTensor& tensor) const {
   if (map_ != nullptr) map_->Release({tensor.data, tensor.bytes});

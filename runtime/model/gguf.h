@@ -54,6 +54,17 @@ struct GgufField {
   const std::byte* data;  // the scalar, or the first element; unaligned, little-endian
 };
 
+// The value as a T, which is one of
+//   bool, int32_t, uint32_t, int64_t, uint64_t     any stored integer type whose value fits T
+//   float, double                                  FLOAT32 or FLOAT64
+//   std::string_view, std::vector<std::string_view>
+//   std::vector<int32_t>, std::vector<uint32_t>, std::vector<int64_t>, std::vector<float>,
+//   std::vector<bool>
+// InvalidArgument, without the key, if the value is of another type or does not fit. Strings are
+// views into the file; they need not be valid UTF-8.
+template <typename T>
+absl::StatusOr<T> Decode(const GgufField& field);
+
 using GgufTensor = StoredTensor;  // GGUF itself writes the dimensions reversed
 
 // Thread-safe after opening (all members are const). Views and pointers that it hands out live as
@@ -85,16 +96,15 @@ class GgufFile {
   const GgufField* FindField(std::string_view key) const;
   const GgufTensor* FindTensor(std::string_view name) const;
 
-  // Metadata by type. T is one of
-  //   bool, int32_t, uint32_t, int64_t, uint64_t     any stored integer type whose value fits T
-  //   float, double                                  FLOAT32 or FLOAT64
-  //   std::string_view, std::vector<std::string_view>
-  //   std::vector<int32_t>, std::vector<uint32_t>, std::vector<int64_t>, std::vector<float>,
-  //   std::vector<bool>
-  // NotFound if the key is missing; InvalidArgument if the value is of another type or does not
-  // fit. Strings are views into the file; they need not be valid UTF-8.
+  // The key's value as Decode gives it; NotFound if the key is missing. Errors name path and key.
   template <typename T>
-  absl::StatusOr<T> Get(std::string_view key) const;
+  absl::StatusOr<T> Get(std::string_view key) const {
+    const GgufField* field = FindField(key);
+    if (field == nullptr) return ErrorAt(key, absl::NotFoundError("is missing"));
+    absl::StatusOr<T> value = Decode<T>(*field);
+    if (!value.ok()) return ErrorAt(key, value.status());
+    return value;
+  }
 
   // As Get, but a missing key gives `fallback` (a value of the wrong type is still an error).
   template <typename T>
@@ -109,6 +119,8 @@ class GgufFile {
  private:
   GgufFile() = default;
   absl::Status Parse();
+  // `error`, with path and key before its text.
+  absl::Status ErrorAt(std::string_view key, const absl::Status& error) const;
 
   std::string path_;
   std::unique_ptr<MemoryMap> map_;  // null: FromMemory

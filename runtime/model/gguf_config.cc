@@ -9,9 +9,11 @@ std::string GgufConfigReader::FullKey(ConfigKey key) const {
   return absl::StrCat(architecture_, ".", Absl(key.gguf));
 }
 
-bool GgufConfigReader::Has(ConfigKey key) const {
-  return !key.gguf.empty() && file_.Has(FullKey(key));
+const GgufField* GgufConfigReader::Find(ConfigKey key) const {
+  return key.gguf.empty() ? nullptr : file_.FindField(FullKey(key));
 }
+
+bool GgufConfigReader::Has(ConfigKey key) const { return Find(key) != nullptr; }
 
 std::string GgufConfigReader::Where(ConfigKey key) const {
   return absl::StrCat(file_.path(), ": ",
@@ -21,14 +23,10 @@ std::string GgufConfigReader::Where(ConfigKey key) const {
 template <typename Stored, typename T>
 absl::Status GgufConfigReader::ReadAs(ConfigKey key, std::optional<T>& out) const {
   out.reset();
-  if (!Has(key)) return absl::OkStatus();
-  const absl::StatusOr<Stored> value = file_.Get<Stored>(FullKey(key));
-  if (!value.ok()) {
-    // The reader says where; what is left is the reason.
-    const std::string text(value.status().message());
-    const size_t reason = text.rfind("' ");
-    return absl::InvalidArgumentError(reason == text.npos ? text : text.substr(reason + 2));
-  }
+  const GgufField* field = Find(key);
+  if (field == nullptr) return absl::OkStatus();
+  const absl::StatusOr<Stored> value = Decode<Stored>(*field);
+  if (!value.ok()) return value.status();
   if constexpr (std::is_same_v<Stored, T>) {
     out = *value;
   } else if constexpr (std::is_constructible_v<T, const Stored&>) {

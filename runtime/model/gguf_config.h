@@ -30,6 +30,8 @@ class GgufConfigReader : public ConfigReader {
 
  private:
   std::string FullKey(ConfigKey key) const;
+  // Null if missing.
+  const GgufField* Find(ConfigKey key) const;
   template <typename Stored, typename T>
   absl::Status ReadAs(ConfigKey key, std::optional<T>& out) const;
 
