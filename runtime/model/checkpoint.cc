@@ -13,6 +13,7 @@
 #include "runtime/model/gguf_config.h"
 #include "runtime/model/gguf_parts.h"
 #include "runtime/model/hf_config.h"
+#include "runtime/model/memory_map.h"
 #include "runtime/model/safetensors.h"
 #include "runtime/model/tensor_map.h"
 #include "runtime/model/tokenizer_files.h"
@@ -59,9 +60,7 @@ absl::Status FileCheckpoint::ReadConfig(ConfigReader& in, const Family& family) 
   config_.family = family.name;
   family.read(in, config_);
   if (!in.status().ok()) return in.status();
-  if (absl::Status s = config_.Validate(); !s.ok()) {
-    return absl::Status(s.code(), absl::StrCat(tensors_->path(), ": ", s.message()));
-  }
+  if (absl::Status s = config_.Validate(); !s.ok()) return WithPath(s, tensors_->path());
   absl::StatusOr<TensorMap> map = TensorMap::Create(*tensors_, family, in.is_gguf(), config_);
   if (!map.ok()) return map.status();
   map_ = *std::move(map);

@@ -11,4 +11,8 @@ std::string Quoted(std::string_view text) {
                       text.size() > kShown ? "..." : "", "'");
 }
 
+absl::Status WithPath(const absl::Status& status, const std::string& path) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
 }  // namespace isobit

@@ -145,10 +145,6 @@ struct Decoder<std::vector<T>> {
   }
 };
 
-absl::Status WithPath(const absl::Status& status, const std::string& path) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
-
 }  // namespace
 
 std::string_view NameOf(GgufType type) {

@@ -14,10 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-absl::Status WithPath(const absl::Status& status, const std::string& path) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
-
 // transformers 5 has {"rope_parameters": {"rope_theta": .., "rope_type": .., ...}} where 4 has
 // {"rope_theta": .., "rope_scaling": {"rope_type": .., ...}}. Parameters of several kinds of layers
 // stay where they are: only the family knows them.

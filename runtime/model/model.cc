@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/numerics/rope.h"
 #include "runtime/model/checkpoint.h"
+#include "runtime/model/error_text.h"
 
 namespace isobit {
 
@@ -192,9 +193,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Checkpoint& checkpoint,
                             .kv_heads = config.kv_heads,
                             .head_dim = config.head_dim,
                             .page_tokens = 16};  // The engine asks again with its own.
-  if (absl::Status s = backend->CheckModel(shape); !s.ok()) {
-    return absl::Status(s.code(), absl::StrCat(path, ": ", s.message()));
-  }
+  if (absl::Status s = backend->CheckModel(shape); !s.ok()) return WithPath(s, path);
 
   std::unique_ptr<Model> model(new Model());
   model->backend_ = std::move(backend);

@@ -35,10 +35,6 @@ std::optional<TensorType> FindType(std::string_view dtype) {
   return std::nullopt;
 }
 
-absl::Status WithPath(const absl::Status& status, const std::string& path) {
-  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
-}
-
 // One entry of the header into a tensor, checked against `data`; messages name the tensor.
 absl::Status ReadTensor(const std::string& name, const json& entry, std::span<const std::byte> data,
                         StoredTensor& tensor) {

@@ -8,8 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/json/strict_json.h"
+#include "runtime/model/error_text.h"
 #include "runtime/model/gguf.h"
 #include "runtime/model/hf_config.h"
+#include "runtime/model/memory_map.h"
 
 namespace isobit {
 namespace {
@@ -21,9 +23,7 @@ absl::StatusOr<int64_t> ReadVocabSize(const nlohmann::json& config, const std::s
   int64_t size = 0;
   const auto found = config.find("vocab_size");
   if (found == config.end() || found->is_null()) return size;
-  if (absl::Status s = ReadJson(*found, "vocab_size", size); !s.ok()) {
-    return absl::Status(s.code(), absl::StrCat(path, ": ", s.message()));
-  }
+  if (absl::Status s = ReadJson(*found, "vocab_size", size); !s.ok()) return WithPath(s, path);
   return size;
 }
 
