@@ -1,7 +1,5 @@
 #include "runtime/model/hf_config.h"
 
-#include <fstream>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,17 +40,6 @@ absl::StatusOr<json> ParseObject(std::string_view text, const std::string& path)
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
-  absl::StatusOr<std::unique_ptr<MemoryMap>> map = MemoryMap::Open(path);
-  if (!map.ok()) return map.status();
-  const std::span<const std::byte> bytes = (*map)->bytes();
-  if (bytes.size() > max_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", bytes.size(), " bytes long, the limit is ", max_bytes));
-  }
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
 
 absl::StatusOr<std::string> ReadIfThere(const std::string& path) {
   absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxConfigBytes);

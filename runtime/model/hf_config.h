@@ -16,10 +16,7 @@ namespace isobit {
 // config.json, generation_config.json and their like are a few kilobytes.
 inline constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
-// The whole of a file of at most `max_bytes`. NotFound if there is none.
-absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes);
-
-// As ReadSmallFile, of a file that need not be there: empty then.
+// The whole of a file of at most kMaxConfigBytes, which need not be there: empty then.
 absl::StatusOr<std::string> ReadIfThere(const std::string& path);
 
 // Text of config.json. What newer versions of transformers keep in rope_parameters is put where

@@ -63,4 +63,15 @@ void MemoryMap::Release(std::span<const std::byte> part) const {
                 MADV_DONTNEED);
 }
 
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
+  absl::StatusOr<std::unique_ptr<MemoryMap>> map = MemoryMap::Open(path);
+  if (!map.ok()) return map.status();
+  const std::span<const std::byte> bytes = (*map)->bytes();
+  if (bytes.size() > max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", bytes.size(), " bytes long, the limit is ", max_bytes));
+  }
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
 }  // namespace isobit

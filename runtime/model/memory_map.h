@@ -33,6 +33,9 @@ class MemoryMap {
   std::span<const std::byte> bytes_;
 };
 
+// The whole of a file. Errors of MemoryMap::Open; InvalidArgument beyond `max_bytes`.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, size_t max_bytes);
+
 }  // namespace isobit
 
 #endif  // ISOBIT_RUNTIME_MODEL_MEMORY_MAP_H_

@@ -197,14 +197,9 @@ absl::Status SafetensorsFolder::OpenIndex(const std::string& index_path) {
   const auto bad = [&](auto... what) {
     return absl::InvalidArgumentError(absl::StrCat(index_path, ": ", what...));
   };
-  absl::StatusOr<std::unique_ptr<MemoryMap>> map = MemoryMap::Open(index_path);
-  if (!map.ok()) return map.status();
-  const std::span<const std::byte> bytes = (*map)->bytes();
-  if (bytes.size() > kMaxIndexBytes) {
-    return bad(bytes.size(), " bytes long, the limit is ", kMaxIndexBytes);
-  }
-  absl::StatusOr<json> index =
-      ParseStrictJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const absl::StatusOr<std::string> text = ReadSmallFile(index_path, kMaxIndexBytes);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<json> index = ParseStrictJson(*text);
   if (!index.ok()) return WithPath(index.status(), index_path);
   if (!index->is_object() || !index->contains("weight_map") ||
       !(*index)["weight_map"].is_object()) {
