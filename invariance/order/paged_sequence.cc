@@ -50,6 +50,9 @@ absl::Status PagedSequence::Allocate() {
     if (!made.ok()) return made.status();
     *buffer = *std::move(made);
   }
+  std::vector<int32_t> last(static_cast<size_t>(rows_));
+  std::iota(last.begin(), last.end(), static_cast<int32_t>(shape_.keys - rows_));
+  last_ = Upload(last, attended_);
   return absl::OkStatus();
 }
 
@@ -104,11 +107,8 @@ void PagedSequence::Write(std::span<const int32_t> positions, const std::vector<
 
 absl::Status PagedSequence::Attend(double softmax_scale, const std::vector<Bf16>& q,
                                    std::vector<Bf16>* out) {
-  std::vector<int32_t> last(static_cast<size_t>(rows_));
-  std::iota(last.begin(), last.end(), static_cast<int32_t>(shape_.keys - rows_));
-  const RowBatch batch = Upload(last, attended_);
   UploadAll(backend_, q, *q_);
-  backend_.Run(Attention{.batch = &batch,
+  backend_.Run(Attention{.batch = &last_,
                          .heads = shape_.heads,
                          .kv_heads = shape_.kv_heads,
                          .head_dim = shape_.head_dim,

@@ -55,6 +55,7 @@ class PagedSequence {
   const int64_t qkv_width_, rows_, pages_;
   std::unique_ptr<KvCache> cache_;
   DeviceBatch written_, attended_;
+  RowBatch last_;  // the rows that are attended to, in attended_
   std::unique_ptr<Buffer> qkv_, unused_q_, q_, out_;
 };
 
