@@ -97,8 +97,13 @@ struct ModelConfig {
   // is not made for so many.
   absl::StatusOr<ModelConfig> For(int64_t max_positions) const;
 
+  // Numbers a row: all query heads, all key heads (as many as values), and all three.
+  int64_t q_width() const { return int64_t{heads} * head_dim; }
+  int64_t kv_width() const { return int64_t{kv_heads} * head_dim; }
+  int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
+
   // bf16 keys and values of all layers.
-  int64_t KvBytesPerToken() const { return int64_t{4} * layers * kv_heads * head_dim; }
+  int64_t KvBytesPerToken() const { return 4 * layers * kv_width(); }
 
   // Where the model deviates from the plain decoder, for people: "biases, window of 4096 in 14
   // layers". Empty if nowhere.

@@ -25,10 +25,8 @@ Gemm::Epilogue GateOf(const ModelConfig& config) {
 
 std::vector<GemmShape> GemmShapesOf(const ModelConfig& config) {
   using enum Gemm::Epilogue;
-  const int64_t heads_width = int64_t{config.heads} * config.head_dim;
-  const int64_t kv_width = int64_t{config.kv_heads} * config.head_dim;
-  return {{heads_width + 2 * kv_width, config.width, kBf16},
-          {config.width, heads_width, kBf16},
+  return {{config.qkv_width(), config.width, kBf16},
+          {config.width, config.q_width(), kBf16},
           {2 * config.ffn_width, config.width, GateOf(config)},
           {config.width, config.ffn_width, kBf16},
           {config.vocab, config.width, kFp32}};
@@ -50,17 +48,14 @@ absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Model& model, KvC
 }
 
 int64_t Forward::WorkspaceBytes(const ModelConfig& config, const ForwardLimits& limits) {
-  const int64_t q_width = int64_t{config.heads} * config.head_dim;
-  const int64_t kv_width = int64_t{config.kv_heads} * config.head_dim;
-  const int64_t row_elements = 2 * config.width + 3 * q_width + 2 * kv_width + config.ffn_width;
+  const int64_t row_elements =
+      2 * config.width + config.qkv_width() + 2 * config.q_width() + config.ffn_width;
   return limits.max_rows * row_elements * int64_t{sizeof(Bf16)} +
          limits.max_logit_rows * (config.vocab + 1) * int64_t{sizeof(float)} +
          IndexCount(limits) * int64_t{sizeof(int32_t)};
 }
 
 absl::Status Forward::AllocateWorkspace() {
-  const int64_t q_width = int64_t{config_.heads} * config_.head_dim;
-  const int64_t kv_width = int64_t{config_.kv_heads} * config_.head_dim;
   const struct {
     std::unique_ptr<Buffer>* buffer;
     int64_t elements, element_bytes;
@@ -68,9 +63,9 @@ absl::Status Forward::AllocateWorkspace() {
       {&indices_, IndexCount(limits_), sizeof(int32_t)},
       {&hidden_, limits_.max_rows * config_.width, sizeof(Bf16)},
       {&normed_, limits_.max_rows * config_.width, sizeof(Bf16)},
-      {&qkv_, limits_.max_rows * (q_width + 2 * kv_width), sizeof(Bf16)},
-      {&query_, limits_.max_rows * q_width, sizeof(Bf16)},
-      {&attended_, limits_.max_rows * q_width, sizeof(Bf16)},
+      {&qkv_, limits_.max_rows * config_.qkv_width(), sizeof(Bf16)},
+      {&query_, limits_.max_rows * config_.q_width(), sizeof(Bf16)},
+      {&attended_, limits_.max_rows * config_.q_width(), sizeof(Bf16)},
       {&activation_, limits_.max_rows * config_.ffn_width, sizeof(Bf16)},
       {&logit_rows_, limits_.max_logit_rows, sizeof(int32_t)},
       {&logits_, limits_.max_logit_rows * config_.vocab, sizeof(float)},
@@ -197,7 +192,7 @@ void Forward::Attend(int index, const LayerWeights& layer) {
     rope.k_norm = layer.key_norm->As<Bf16>();
   } else if (config_.query_key_norm != QueryKeyNorm::kNone) {
     NormHeads(*layer.query_norm, config_.heads, qkv);
-    NormHeads(*layer.key_norm, config_.kv_heads, qkv + int64_t{config_.heads} * config_.head_dim);
+    NormHeads(*layer.key_norm, config_.kv_heads, qkv + config_.q_width());
   }
   if (attention.rotary != kNoRotation && config_.rotary_dim > 0) {
     const RotaryTable& table = model_.weights().rotary[static_cast<size_t>(attention.rotary)];
@@ -227,7 +222,7 @@ void Forward::NormHeads(const Buffer& weight, int heads, Bf16* first) {
   RmsNorm norm = Norm(weight, first, first);
   norm.width = full ? int64_t{heads} * config_.head_dim : config_.head_dim;
   norm.groups = full ? 1 : heads;
-  norm.stride = int64_t{config_.heads + 2 * config_.kv_heads} * config_.head_dim;
+  norm.stride = config_.qkv_width();
   backend_.Run(norm);
 }
 

@@ -48,29 +48,27 @@ std::string CanonicalName(Role role, int64_t layer) {
 }
 
 std::vector<int64_t> ShapeOf(Role role, const ModelConfig& c) {
-  const int64_t q_width = int64_t{c.heads} * c.head_dim;
-  const int64_t kv_width = int64_t{c.kv_heads} * c.head_dim;
   const bool full = c.query_key_norm == QueryKeyNorm::kFull;
   switch (role) {
     case Role::kEmbedding:
     case Role::kLmHead:
       return {c.vocab, c.width};
     case Role::kQuery:
-      return {q_width, c.width};
+      return {c.q_width(), c.width};
     case Role::kKey:
     case Role::kValue:
-      return {kv_width, c.width};
+      return {c.kv_width(), c.width};
     case Role::kQueryBias:
-      return {q_width};
+      return {c.q_width()};
     case Role::kKeyBias:
     case Role::kValueBias:
-      return {kv_width};
+      return {c.kv_width()};
     case Role::kQueryNorm:
-      return {full ? q_width : c.head_dim};
+      return {full ? c.q_width() : c.head_dim};
     case Role::kKeyNorm:
-      return {full ? kv_width : c.head_dim};
+      return {full ? c.kv_width() : c.head_dim};
     case Role::kAttentionOut:
-      return {c.width, q_width};
+      return {c.width, c.q_width()};
     case Role::kGate:
     case Role::kUp:
       return {c.ffn_width, c.width};
