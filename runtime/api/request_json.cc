@@ -13,7 +13,6 @@
 namespace isobit {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kPromptFields[] = {"prompt", "prompt_token_ids", "messages"};
@@ -85,10 +84,6 @@ absl::StatusOr<Request> ReadRequest(const ordered_json& object) {
   return request;
 }
 
-ordered_json InOrder(std::string_view line) {
-  return ordered_json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-}
-
 absl::Status ReadTools(const ordered_json& value, std::string_view name, std::string& out) {
   out.clear();
   if (value.is_null()) return absl::OkStatus();
@@ -152,8 +147,8 @@ absl::Status ReadMessage(const ordered_json& element, const std::string& place, 
 void WriteMessage(const ChatMessage& message, JsonWriter& out) {
   out.BeginObject().Field("role", message.role);
   const ordered_json fields =
-      message.fields.empty() ? ordered_json::object() : InOrder(message.fields);
-  if (!fields.is_object() || !fields.contains("content")) out.Field("content", message.content);
+      ParseStrictJsonInOrder(message.fields).value_or(ordered_json::object());
+  if (!fields.contains("content")) out.Field("content", message.content);
   for (const auto& [name, value] : fields.items()) out.Key(name).Raw(value.dump());
   out.EndObject();
 }
@@ -180,17 +175,12 @@ ParsedRequest ParseRequest(std::string_view line) {
             absl::InvalidArgumentError(absl::StrCat("a request must be at most ", kMaxRequestBytes,
                                                     " bytes long, got ", line.size()))};
   }
-  absl::StatusOr<json> object = ParseStrictJson(line);
+  const absl::StatusOr<ordered_json> object = ParseStrictJsonInOrder(line);
   if (!object.ok()) return {std::nullopt, object.status()};
-  if (!object->is_object()) {
-    return {std::nullopt, JsonTypeError("a request", "a JSON object", *object)};
-  }
   std::optional<std::string> id;
   const auto found = object->find("id");
   if (found != object->end() && found->is_string()) id = found->get<std::string>();
-  // The order of members matters to a chat template alone.
-  return {std::move(id),
-          ReadRequest(object->contains("messages") ? InOrder(line) : ordered_json(*object))};
+  return {std::move(id), ReadRequest(*object)};
 }
 
 std::string RequestToJson(const Request& request) {

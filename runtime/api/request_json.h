@@ -50,9 +50,6 @@ absl::Status ReadTools(const nlohmann::ordered_json& value, std::string_view nam
 absl::Status ReadChatTemplateKwargs(const nlohmann::ordered_json& value, std::string_view name,
                                     std::string& out);
 
-// The members of a line that has passed ParseStrictJson, in the order of the text.
-nlohmann::ordered_json InOrder(std::string_view line);
-
 }  // namespace isobit
 
 #endif  // ISOBIT_RUNTIME_API_REQUEST_JSON_H_

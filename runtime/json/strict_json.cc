@@ -1,11 +1,15 @@
 #include "runtime/json/strict_json.h"
 
+#include <type_traits>
+
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace isobit {
 namespace {
 
 using nlohmann::json;
+using nlohmann::ordered_json;
 
 // What the parser says about an error, without its error number, position and quotation of the
 // input, which may be long and not UTF-8.
@@ -19,34 +23,33 @@ std::string Reason(std::string_view what) {
 }
 
 // Builds the document from the parser's events. The parser itself keeps its nesting on the heap.
-class DocumentBuilder : public nlohmann::json_sax<json> {
+// Json is json or ordered_json, whose types of numbers, texts and bytes are the same.
+template <typename Json>
+class DocumentBuilder : public nlohmann::json_sax<Json> {
  public:
-  json Take() { return std::move(root_); }
+  Json Take() { return std::move(root_); }
   const absl::Status& status() const { return status_; }
 
   bool null() override { return Add(nullptr) != nullptr; }
   bool boolean(bool value) override { return Add(value) != nullptr; }
-  bool number_integer(number_integer_t value) override { return Add(value) != nullptr; }
-  bool number_unsigned(number_unsigned_t value) override { return Add(value) != nullptr; }
-  bool number_float(number_float_t value, const string_t&) override {
+  bool number_integer(json::number_integer_t value) override { return Add(value) != nullptr; }
+  bool number_unsigned(json::number_unsigned_t value) override { return Add(value) != nullptr; }
+  bool number_float(json::number_float_t value, const std::string&) override {
     return Add(value) != nullptr;
   }
-  bool string(string_t& value) override { return Add(std::move(value)) != nullptr; }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(size_t) override { return Open(json::object()); }
-  bool start_array(size_t) override { return Open(json::array()); }
+  bool string(std::string& value) override { return Add(std::move(value)) != nullptr; }
+  bool binary(json::binary_t&) override { return false; }
+  bool start_object(size_t) override { return Open(Json::object()); }
+  bool start_array(size_t) override { return Open(Json::array()); }
   bool end_object() override { return Close(); }
   bool end_array() override { return Close(); }
 
-  bool key(string_t& name) override {
-    json& object = *open_.back();
-    if (object.contains(name)) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat(DescribeJson(name), " stands twice in the same object"));
-      return false;
-    }
-    slot_ = &object[name];
-    return true;
+  bool key(std::string& name) override {
+    slot_ = AddMember(name);
+    if (slot_ != nullptr) return true;
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(DescribeJson(name), " stands twice in the same object"));
+    return false;
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception& error) override {
@@ -56,23 +59,42 @@ class DocumentBuilder : public nlohmann::json_sax<json> {
   }
 
  private:
-  json* Add(json value) {
+  struct OpenContainer {
+    Json* value;
+    absl::flat_hash_set<std::string> names;  // of an ordered object's members
+  };
+
+  Json* Add(Json value) {
     if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
     }
-    if (open_.back()->is_array()) return &open_.back()->emplace_back(std::move(value));
+    Json& container = *open_.back().value;
+    if (container.is_array()) return &container.emplace_back(std::move(value));
     *slot_ = std::move(value);
     return slot_;
   }
 
-  bool Open(json container) {
+  // The value of a new member of the innermost object; null if it has one of this name.
+  Json* AddMember(const std::string& name) {
+    auto& members = open_.back().value->template get_ref<typename Json::object_t&>();
+    if constexpr (std::is_same_v<Json, ordered_json>) {
+      // The members are a vector, whose own search for a name looks at all of them.
+      if (!open_.back().names.insert(name).second) return nullptr;
+      return &members.emplace_back(name, nullptr).second;
+    } else {
+      const auto [member, is_new] = members.try_emplace(name);
+      return is_new ? &member->second : nullptr;
+    }
+  }
+
+  bool Open(Json container) {
     if (open_.size() >= size_t{kMaxJsonDepth}) {
       status_ = absl::InvalidArgumentError(
           absl::StrCat("JSON is nested deeper than ", kMaxJsonDepth, " levels"));
       return false;
     }
-    open_.push_back(Add(std::move(container)));
+    open_.push_back({.value = Add(std::move(container)), .names = {}});
     return true;
   }
 
@@ -81,13 +103,20 @@ class DocumentBuilder : public nlohmann::json_sax<json> {
     return true;
   }
 
-  json root_;
+  Json root_;
   // Containers that are not closed yet, outermost first. Only the innermost one grows, so that
   // pointers to the others stay valid.
-  std::vector<json*> open_;
-  json* slot_ = nullptr;  // where the value of the last name goes
+  std::vector<OpenContainer> open_;
+  Json* slot_ = nullptr;  // where the value of the last name goes
   absl::Status status_;
 };
+
+template <typename Json>
+absl::StatusOr<Json> Parse(std::string_view text) {
+  DocumentBuilder<Json> builder;
+  if (Json::sax_parse(text, &builder)) return builder.Take();
+  return builder.status();
+}
 
 template <typename T>
 absl::Status ReadInteger(const json& value, std::string_view name, T& out) {
@@ -109,10 +138,10 @@ absl::Status ReadInteger(const json& value, std::string_view name, T& out) {
 
 }  // namespace
 
-absl::StatusOr<json> ParseStrictJson(std::string_view text) {
-  DocumentBuilder builder;
-  if (json::sax_parse(text, &builder)) return builder.Take();
-  return builder.status();
+absl::StatusOr<json> ParseStrictJson(std::string_view text) { return Parse<json>(text); }
+
+absl::StatusOr<ordered_json> ParseStrictJsonInOrder(std::string_view text) {
+  return Parse<ordered_json>(text);
 }
 
 std::string DescribeJson(const json& value) {

@@ -24,6 +24,9 @@ inline constexpr int kMaxJsonDepth = 64;
 // InvalidArgument says what is wrong and at which byte. Integers beyond 64 bits come back as
 // floating-point numbers, so that readers of integers can refuse them by name.
 absl::StatusOr<nlohmann::json> ParseStrictJson(std::string_view text);
+// The same, the members of every object in the order of the text. Its objects look for a name among
+// all members, one after the other: what reads many of them goes over items().
+absl::StatusOr<nlohmann::ordered_json> ParseStrictJsonInOrder(std::string_view text);
 
 // A value as it stands in an error message: JSON in ASCII, shortened.
 std::string DescribeJson(const nlohmann::json& value);

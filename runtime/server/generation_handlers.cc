@@ -193,10 +193,8 @@ void Score(const GenerationServices& services, std::shared_ptr<Exchange> exchang
 
 absl::StatusOr<json> ParseBody(Exchange& exchange, bool optional) {
   if (optional && exchange.request().body.empty()) return json::object();
-  const absl::StatusOr<nlohmann::json> checked = ParseStrictJson(exchange.request().body);
-  if (!checked.ok()) return checked.status();
-  json body = InOrder(exchange.request().body);
-  exchange.ReleaseBody();
+  absl::StatusOr<json> body = ParseStrictJsonInOrder(exchange.request().body);
+  if (body.ok()) exchange.ReleaseBody();
   return body;
 }
 

@@ -24,7 +24,6 @@
 namespace isobit {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 struct TokenizeOptions {
@@ -130,8 +129,8 @@ std::string AnswerLine(const TextModel& model, const Line& line, bool& failed) {
     status = absl::InvalidArgumentError(
         absl::StrCat("a line must be at most ", kMaxRequestBytes, " bytes long"));
   } else {
-    const absl::StatusOr<json> object = ParseStrictJson(line.text);
-    status = object.ok() ? ReadTextRequest(InOrder(line.text), request) : object.status();
+    const absl::StatusOr<ordered_json> object = ParseStrictJsonInOrder(line.text);
+    status = object.ok() ? ReadTextRequest(*object, request) : object.status();
   }
   if (status.ok()) {
     absl::StatusOr<std::string> answer = Answer(model, request);

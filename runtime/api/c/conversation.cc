@@ -46,11 +46,9 @@ absl::StatusOr<nlohmann::ordered_json> ReadJsonField(const char* text, size_t le
     return absl::InvalidArgumentError(absl::StrCat(name, " must be at most ", kMaxRequestBytes,
                                                    " bytes long, got ", copy.size()));
   }
-  if (const auto strict = ParseStrictJson(copy); !strict.ok()) {
-    return absl::Status(strict.status().code(),
-                        absl::StrCat(name, ": ", strict.status().message()));
-  }
-  return InOrder(copy);
+  absl::StatusOr<nlohmann::ordered_json> value = ParseStrictJsonInOrder(copy);
+  if (value.ok()) return value;
+  return absl::Status(value.status().code(), absl::StrCat(name, ": ", value.status().message()));
 }
 
 absl::Status ReadTemplateField(const char* text, size_t length, const char* name, JsonReader read,

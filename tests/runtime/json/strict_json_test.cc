@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 
 namespace isobit {
@@ -119,6 +120,48 @@ TEST(StrictJson, WideDocumentsKeepTheirValues) {
   const absl::StatusOr<json> value = ParseStrictJson(text);
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(*value, json::parse(text));
+}
+
+// ---- In the order of the text
+
+std::string OrderedErrorOf(std::string_view text) {
+  return std::string(ParseStrictJsonInOrder(text).status().message());
+}
+
+TEST(StrictJsonInOrder, KeepsTheOrderOfMembers) {
+  for (const char* text :
+       {R"({"b":1,"a":{"d":[{"z":null,"y":true}],"c":-2.5},"":"x"})", "[]", "7", "\"x\""}) {
+    const absl::StatusOr<nlohmann::ordered_json> value = ParseStrictJsonInOrder(text);
+    ASSERT_TRUE(value.ok()) << text << ": " << value.status();
+    EXPECT_EQ(value->dump(), text);
+  }
+}
+
+TEST(StrictJsonInOrder, RefusesTheSame) {
+  for (const char* text : {"", "{\"a\":}", "[1,]", "{} {}", "1e999", "[\"\xff\"]",
+                           R"({"a":1,"a":1})", R"({"a":{"x":1,"y":{},"x":2}})"}) {
+    EXPECT_EQ(OrderedErrorOf(text), ErrorOf(text)) << text;
+    EXPECT_NE(OrderedErrorOf(text), "") << text;
+  }
+  EXPECT_EQ(OrderedErrorOf(R"({"x":{"x":1},"y":[{"x":1},{"x":2}]})"), "");
+  EXPECT_THAT(OrderedErrorOf(std::string(100000, '[')), HasSubstr("nested deeper than 64"));
+}
+
+// What compares each name with all before it takes 20,000,000,000 comparisons here, minutes.
+TEST(StrictJsonInOrder, ManyMembersTakeALinearTime) {
+  constexpr int kMembers = 200000;
+  std::string text = "{\"m0\":0";
+  for (int i = 1; i < kMembers; ++i) {
+    text += ",\"m" + std::to_string(i) + "\":" + std::to_string(i);
+  }
+  const std::clock_t begin = std::clock();
+  const absl::StatusOr<nlohmann::ordered_json> value = ParseStrictJsonInOrder(text + "}");
+  const std::string twice = OrderedErrorOf(text + ",\"m77777\":1}");
+  const std::clock_t end = std::clock();
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->dump(), text + "}");
+  EXPECT_EQ(twice, "\"m77777\" stands twice in the same object");
+  EXPECT_LT(static_cast<double>(end - begin) / CLOCKS_PER_SEC, 5.0);
 }
 
 // ---- Readers
