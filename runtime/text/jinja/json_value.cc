@@ -3,15 +3,12 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
+#include "runtime/json/strict_json.h"
 
 namespace isobit::jinja {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kMaxDepth = 64;
 
 // The depth is bounded, so recursion is safe.
 absl::StatusOr<Value> Convert(const Json& json) {
@@ -55,18 +52,8 @@ absl::StatusOr<Value> Convert(const Json& json) {
 }  // namespace
 
 absl::StatusOr<Value> FromJson(std::string_view json) {
-  bool too_deep = false;
-  const Json parsed = Json::parse(
-      json.begin(), json.end(),
-      [&too_deep](int depth, Json::parse_event_t, Json&) {
-        return !(too_deep = too_deep || depth > kMaxDepth);
-      },
-      /*allow_exceptions=*/false);
-  if (too_deep) {
-    return absl::InvalidArgumentError(absl::StrCat("JSON is nested deeper than ", kMaxDepth));
-  }
-  if (parsed.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
-  return Convert(parsed);
+  const absl::StatusOr<Json> parsed = ParseStrictJsonInOrder(json);
+  return parsed.ok() ? Convert(*parsed) : parsed.status();
 }
 
 }  // namespace isobit::jinja

@@ -8,8 +8,8 @@
 
 namespace isobit::jinja {
 
-// JSON as a value. Objects keep their order; of a name that is there twice the last value counts.
-// InvalidArgument for what is not JSON, nests deeper than 64, or has an integer beyond 64 bits.
+// JSON as a value; objects keep their order. InvalidArgument for what ParseStrictJson refuses and
+// for an integer of 2^63 or more.
 absl::StatusOr<Value> FromJson(std::string_view json);
 
 }  // namespace isobit::jinja
