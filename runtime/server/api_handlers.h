@@ -3,6 +3,9 @@
 
 // What the paths of a server do. Handlers run on workers; `services` outlives the router.
 
+#include <string>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 #include "runtime/server/generation.h"
@@ -24,6 +27,9 @@ void AddAdminRoutes(const GenerationServices& services, Router& router);
 
 // The body as JSON, members in its order, which may be empty if `optional`. Frees the body.
 absl::StatusOr<nlohmann::ordered_json> ParseBody(Exchange& exchange, bool optional = false);
+
+// NotFound if a request asks for another model than the one that is served.
+absl::Status CheckModelName(const GenerationServices& services, const std::string& asked);
 
 }  // namespace isobit
 

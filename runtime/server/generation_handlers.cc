@@ -41,12 +41,6 @@ absl::Status CheckSampling(const SamplingParams& p, const GenerationServices& se
   return status;
 }
 
-HttpResponse UnknownModel(const std::string& asked, const std::string& served) {
-  return ErrorResponse(404, "model_not_found",
-                       absl::StrCat("model ", DescribeJson(asked), " is not served here, ",
-                                    DescribeJson(served), " is"));
-}
-
 // One seed for all prompts of an answer, which names it once. 53 bits, as the engine's own.
 void ShareSeed(std::vector<Request>& requests, const Engine& engine) {
   if (requests.size() < 2 || requests.front().sampling.seed || engine.options().seed) return;
@@ -74,11 +68,9 @@ void LogPrompt(const GenerationServices& services, const Exchange& exchange) {
 
 void AnswerOpenAi(const GenerationServices& services, std::shared_ptr<Exchange> exchange,
                   OpenAiRequest request) {
-  const ServerOptions& options = services.network.options();
-  if (request.model && *request.model != options.model_name) {
-    return exchange->Send(UnknownModel(*request.model, options.model_name));
-  }
-  const absl::Status status = CheckSampling(request.requests.front().sampling, services);
+  absl::Status status;
+  if (request.model) status = CheckModelName(services, *request.model);
+  status.Update(CheckSampling(request.requests.front().sampling, services));
   if (!status.ok()) return exchange->Send(ErrorResponse(status));
   if (request.reply.stream && request.requests.front().sampling.prompt_logprobs) {
     return exchange->Send(ErrorResponse(absl::UnimplementedError(
@@ -145,8 +137,8 @@ absl::StatusOr<NativeRequest> ReadNative(json body, const GenerationServices& se
 
 void StartNative(const GenerationServices& services, std::shared_ptr<Exchange> exchange,
                  NativeRequest native, std::unique_ptr<ReplyFormat> format) {
-  const std::string& served = services.network.options().model_name;
-  if (native.model != served) return exchange->Send(UnknownModel(native.model, served));
+  const absl::Status status = CheckModelName(services, native.model);
+  if (!status.ok()) return exchange->Send(ErrorResponse(status));
   std::vector<Request> requests;
   requests.push_back(std::move(native.request));
   Generation::Start(services, std::move(exchange), std::move(requests), std::move(format),
@@ -196,6 +188,13 @@ absl::StatusOr<json> ParseBody(Exchange& exchange, bool optional) {
   absl::StatusOr<json> body = ParseStrictJsonInOrder(exchange.request().body);
   if (body.ok()) exchange.ReleaseBody();
   return body;
+}
+
+absl::Status CheckModelName(const GenerationServices& services, const std::string& asked) {
+  const std::string& served = services.network.options().model_name;
+  if (asked == served) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("model ", DescribeJson(asked), " is not served here, ",
+                                          DescribeJson(served), " is"));
 }
 
 void AddGenerationRoutes(const GenerationServices& services, Router& router) {

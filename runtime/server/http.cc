@@ -59,9 +59,11 @@ HttpResponse ErrorResponse(int status, std::string_view code, std::string_view m
 
 HttpResponse ErrorResponse(const absl::Status& status) {
   const int http_status = HttpStatusOf(status);
+  // What a server can be asked for by name is a model.
+  const std::string_view code = http_status == 404 ? "model_not_found" : ErrorCode(status);
   const std::string message(status.message());
-  return http_status == 503 ? BusyResponse(503, ErrorCode(status), message)
-                            : ErrorResponse(http_status, ErrorCode(status), message);
+  return http_status == 503 ? BusyResponse(503, code, message)
+                            : ErrorResponse(http_status, code, message);
 }
 
 HttpResponse BusyResponse(int status, std::string_view code, std::string_view message) {

@@ -35,7 +35,7 @@ void ShowModel(const GenerationServices& services, Exchange& exchange) {
   const std::string name =
       PercentDecode(exchange.request().path.substr(std::string("/v1/models/").size()));
   if (name != services.network.options().model_name) {
-    return exchange.Send(ErrorResponse(404, "model_not_found", "this model is not served here"));
+    return exchange.Send(ErrorResponse(absl::NotFoundError("this model is not served here")));
   }
   JsonWriter out;
   WriteModel(services, out);

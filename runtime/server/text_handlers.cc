@@ -27,21 +27,19 @@ struct TokenizeRequest {
   bool return_token_strs = false;
 };
 
-absl::Status CheckModel(const json& value, const std::string& served) {
+absl::Status CheckModel(const GenerationServices& services, const json& value) {
   std::string model;
   if (absl::Status s = ReadJson(value, "model", model); !s.ok()) return s;
-  if (model == served) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("model ", DescribeJson(model), " is not served here, ",
-                                          DescribeJson(served), " is"));
+  return CheckModelName(services, model);
 }
 
-absl::StatusOr<TokenizeRequest> ReadTokenize(const json& body, const std::string& served) {
+absl::StatusOr<TokenizeRequest> ReadTokenize(const GenerationServices& services, const json& body) {
   if (!body.is_object()) return JsonTypeError("a request", "a JSON object", body);
   TokenizeRequest request;
   for (const auto& [name, value] : body.items()) {
     absl::Status status;
     if (name == "model") {
-      status = CheckModel(value, served);
+      status = CheckModel(services, value);
     } else if (name == "prompt") {
       status = ReadJson(value, name, request.prompt.emplace());
     } else if (name == "messages") {
@@ -101,7 +99,7 @@ absl::StatusOr<std::string> Detokenize(const GenerationServices& services, const
   for (const auto& [name, value] : body.items()) {
     absl::Status status;
     if (name == "model") {
-      status = CheckModel(value, services.network.options().model_name);
+      status = CheckModel(services, value);
     } else if (name == "tokens") {
       status = ReadJson(value, name, tokens.emplace());
     } else {
@@ -162,8 +160,7 @@ void AddTextRoutes(const GenerationServices& services, Router& router) {
               .handler = [services](const std::shared_ptr<Exchange>& exchange) {
                 const absl::StatusOr<json> body = ParseBody(*exchange);
                 if (!body.ok()) return Answer(*exchange, body.status());
-                absl::StatusOr<TokenizeRequest> request =
-                    ReadTokenize(*body, services.network.options().model_name);
+                absl::StatusOr<TokenizeRequest> request = ReadTokenize(services, *body);
                 if (!request.ok()) return Answer(*exchange, request.status());
                 Answer(*exchange, Tokenize(services, *std::move(request)));
               }});

@@ -104,6 +104,19 @@ TEST_F(NativeTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error("/detokenize", json::object()), HasSubstr("tokens is missing"));
 }
 
+TEST_F(NativeTest, AnotherModelIsNotFound) {
+  const auto expect = [](const HttpReply& reply) {
+    EXPECT_EQ(reply.status, 404);
+    EXPECT_EQ(reply.Json()["error"]["code"], "model_not_found");
+    EXPECT_THAT(reply.Error(), HasSubstr("not served here"));
+  };
+  for (const char* path : {"/generate", "/score", "/tokenize"}) {
+    expect(Post(path, {{"prompt", "a"}, {"model", "x"}}));
+  }
+  expect(Post("/detokenize", {{"tokens", {1}}, {"model", "x"}}));
+  expect(Get("/v1/models/x"));
+}
+
 TEST_F(NativeTest, TextToIdsAndBack) {
   const std::string text = "a \u20ac <|im_start|> z";
   const json ids = Post("/tokenize", {{"prompt", text}, {"return_token_strs", true}}).Json();
