@@ -137,6 +137,17 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& optio
   return CreateCpuBackend(options.cpu);
 }
 
+absl::StatusOr<std::unique_ptr<Backend>> CreateProvenBackend(const ModelOptions& options) {
+  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options);
+  if (!backend.ok()) return backend;
+  if (absl::Status proven = CheckGuarantee((*backend)->Info()); !proven.ok()) return proven;
+  return backend;
+}
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? kExitWrongUse : kExitUnusable;
+}
+
 ExitCode SetUpLog(const ModelOptions& options) {
   static const auto* const kLevels =
       new std::map<std::string, LogLevel>{{"error", LogLevel::kError},
@@ -151,11 +162,6 @@ ExitCode SetUpLog(const ModelOptions& options) {
 
 namespace {
 
-// An option that can't be is wrong use; everything else lies with the machine or the file.
-ExitCode CodeOf(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) ? kExitWrongUse : kExitUnusable;
-}
-
 std::nullptr_t Fail(const absl::Status& status, ExitCode code, ExitCode& exit_code) {
   LogError(status);
   exit_code = code;
@@ -167,11 +173,8 @@ std::nullptr_t Fail(const absl::Status& status, ExitCode code, ExitCode& exit_co
 std::unique_ptr<Model> LoadModel(const ModelOptions& options, ExitCode& exit_code) {
   exit_code = SetUpLog(options);
   if (exit_code != kExitOk) return nullptr;
-  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(options);
-  if (!backend.ok()) return Fail(backend.status(), CodeOf(backend.status()), exit_code);
-  if (const absl::Status proven = CheckGuarantee((*backend)->Info()); !proven.ok()) {
-    return Fail(proven, kExitUnusable, exit_code);
-  }
+  absl::StatusOr<std::unique_ptr<Backend>> backend = CreateProvenBackend(options);
+  if (!backend.ok()) return Fail(backend.status(), ExitCodeOf(backend.status()), exit_code);
   absl::StatusOr<std::unique_ptr<Model>> model =
       Model::Load(options.model, *std::move(backend), options.engine.max_model_len);
   if (!model.ok()) {
@@ -190,7 +193,7 @@ std::unique_ptr<Engine> StartEngine(const ModelOptions& options, ExitCode& exit_
   EngineOptions engine_options = options.engine;
   engine_options.prefix_cache = !options.no_prefix_cache;
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(std::move(model), engine_options);
-  if (!engine.ok()) return Fail(engine.status(), CodeOf(engine.status()), exit_code);
+  if (!engine.ok()) return Fail(engine.status(), ExitCodeOf(engine.status()), exit_code);
   const EngineOptions& used = (*engine)->options();
   LogInfo(absl::StrCat("at most ", used.max_num_seqs, " sequences and ",
                        used.max_num_batched_tokens, " tokens a step, ", used.kv_cache_tokens,

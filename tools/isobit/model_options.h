@@ -34,6 +34,12 @@ void AddShapeOption(CLI::App& command, std::string& shape, const std::string& he
 // not have; CreateCudaBackend's error if a GPU was asked for and can't be had.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options);
 
+// The same, or FailedPrecondition if the backend's bits are not proven.
+absl::StatusOr<std::unique_ptr<Backend>> CreateProvenBackend(const ModelOptions& options);
+
+// An option that can't be is wrong use; everything else lies with the machine or the file.
+ExitCode ExitCodeOf(const absl::Status& status);
+
 // Sets up the log and loads the model, without an engine; errors as below.
 std::unique_ptr<Model> LoadModel(const ModelOptions& options, ExitCode& exit_code);
 

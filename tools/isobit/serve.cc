@@ -95,7 +95,7 @@ void PrintAddress(const std::string& host, int port) {
 
 ExitCode Fail(const absl::Status& status) {
   LogError(status);
-  return absl::IsInvalidArgument(status) ? kExitWrongUse : kExitUnusable;
+  return ExitCodeOf(status);
 }
 
 ExitCode RunServe(ServeOptions options) {
@@ -121,7 +121,7 @@ ExitCode RunServe(ServeOptions options) {
   server_options.load_model =
       [model_options =
            options.model](const std::string& path) -> absl::StatusOr<std::unique_ptr<Model>> {
-    absl::StatusOr<std::unique_ptr<Backend>> backend = CreateBackend(model_options);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = CreateProvenBackend(model_options);
     if (!backend.ok()) return backend.status();
     return Model::Load(path, *std::move(backend), model_options.engine.max_model_len);
   };
