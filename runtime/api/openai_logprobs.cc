@@ -17,8 +17,6 @@ constexpr float kLeastLogProb = -9999.0f;
 
 float Sayable(float logprob) { return std::max(logprob, kLeastLogProb); }
 
-bool BeginsCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }
-
 }  // namespace
 
 std::string OpenAiLogProbs::NameOf(int32_t token) const {
@@ -71,7 +69,7 @@ void OpenAiLogProbs::WriteCompletions(std::span<const TokenLogProbs> positions, 
     // A token that goes on with a character lies where that character begins.
     const bool inside = !piece.empty() && !BeginsCharacter(piece.front()) && characters > 0;
     out.Value(characters - (inside ? 1 : 0));
-    characters += std::ranges::count_if(piece, BeginsCharacter);
+    characters += CountCharacters(piece);
   }
   out.EndArray().EndObject();
 }

@@ -11,11 +11,6 @@
 namespace isobit {
 namespace {
 
-int64_t CountCharacters(std::string_view text) {
-  return std::ranges::count_if(
-      text, [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; });
-}
-
 // The prompt as it is repeated before a completion.
 std::string EchoOf(const Request& request, const Tokenizer& tokenizer) {
   if (const auto* text = std::get_if<std::string>(&request.prompt)) return *text;

@@ -17,12 +17,6 @@
 namespace isobit {
 namespace {
 
-// 53 bits, so that the seed survives programs that read JSON numbers as doubles.
-uint64_t DrawSeed() {
-  std::random_device device;
-  return (uint64_t{device()} << 32 | device()) >> 11;
-}
-
 // Weights may change under a running engine only if everything that was planned for the old ones
 // holds for the new ones.
 absl::Status CheckSameShape(const Model& before, const Model& after) {
@@ -43,6 +37,11 @@ absl::Status CheckSameShape(const Model& before, const Model& after) {
 }
 
 }  // namespace
+
+uint64_t DrawSeed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32 | device()) >> 11;
+}
 
 // The thread, and what crosses between it and the callers.
 class Engine::Impl {
@@ -179,13 +178,8 @@ class Engine::Impl {
 
   static absl::StatusOr<std::vector<int32_t>> Tokenize(const Model& model, const Request& request) {
     if (const auto* ids = std::get_if<std::vector<int32_t>>(&request.prompt)) {
-      for (size_t i = 0; i < ids->size(); ++i) {
-        if ((*ids)[i] < 0 || (*ids)[i] >= model.config().vocab) {
-          return absl::InvalidArgumentError(absl::StrCat("prompt_token_ids[", i,
-                                                         "] must be in [0, ", model.config().vocab,
-                                                         "), got ", (*ids)[i]));
-        }
-      }
+      absl::Status status = CheckTokenIds(*ids, model.config().vocab, "prompt_token_ids");
+      if (!status.ok()) return status;
       return *ids;
     }
     std::string text;

@@ -75,6 +75,9 @@ struct RequestCallbacks {
 
 using RequestHandle = uint64_t;
 
+// A seed from the system: 53 bits, so that it survives programs that read JSON numbers as doubles.
+uint64_t DrawSeed();
+
 class Engine {
  public:
   // Plans memory and starts the engine's thread. The model's backend is used by this engine alone

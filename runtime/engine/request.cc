@@ -77,6 +77,16 @@ absl::Status ValidateSampling(const SamplingParams& params, int64_t vocab_size) 
   return ValidateLists(params, vocab_size);
 }
 
+absl::Status CheckTokenIds(std::span<const int32_t> ids, int64_t vocab_size,
+                           std::string_view name) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab_size) continue;
+    return MustBe(absl::StrCat(std::string(name), "[", i, "]").c_str(),
+                  absl::StrCat("in [0, ", vocab_size, ")").c_str(), ids[i]);
+  }
+  return absl::OkStatus();
+}
+
 const char* FinishReasonName(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStop:

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -50,6 +52,9 @@ struct SamplingParams {
 // OK, or InvalidArgument that names the parameter, its range and what it got: "temperature must be
 // >= 0, got -1".
 absl::Status ValidateSampling(const SamplingParams& params, int64_t vocab_size);
+
+// OK, or InvalidArgument: "<name>[1] must be in [0, 267), got 267".
+absl::Status CheckTokenIds(std::span<const int32_t> ids, int64_t vocab_size, std::string_view name);
 
 // A choice of a completion, to be drawn again. One prefill over prompt and output, with the
 // recorded tokens in their places whatever is drawn, gives the logits behind each of them; those at

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,11 +40,10 @@ absl::Status CheckSampling(const SamplingParams& p, const GenerationServices& se
   return status;
 }
 
-// One seed for all prompts of an answer, which names it once. 53 bits, as the engine's own.
+// One seed for all prompts of an answer, which names it once.
 void ShareSeed(std::vector<Request>& requests, const Engine& engine) {
   if (requests.size() < 2 || requests.front().sampling.seed || engine.options().seed) return;
-  std::random_device device;
-  const uint64_t seed = (uint64_t{device()} << 32 | device()) >> 11;
+  const uint64_t seed = DrawSeed();
   for (Request& request : requests) request.sampling.seed = seed;
 }
 

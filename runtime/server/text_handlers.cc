@@ -109,13 +109,8 @@ absl::StatusOr<std::string> Detokenize(const GenerationServices& services, const
   }
   if (!tokens) return absl::InvalidArgumentError("tokens is missing");
   const std::shared_ptr<const Model> model = services.engine.shared_model();
-  for (size_t i = 0; i < tokens->size(); ++i) {
-    const int32_t id = (*tokens)[i];
-    if (id < 0 || id >= model->config().vocab) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tokens[", i, "] must be in [0, ", model->config().vocab, "), got ", id));
-    }
-  }
+  absl::Status status = CheckTokenIds(*tokens, model->config().vocab, "tokens");
+  if (!status.ok()) return status;
   JsonWriter out;
   out.BeginObject();
   out.Field("prompt", model->tokenizer().Decode(*tokens, /*skip_special=*/false));

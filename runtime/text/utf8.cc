@@ -1,6 +1,6 @@
 #include "runtime/text/utf8.h"
 
-#include <cstdint>
+#include <algorithm>
 
 namespace isobit {
 
@@ -48,9 +48,13 @@ size_t ValidUtf8Prefix(std::string_view bytes) {
   return at;
 }
 
+int64_t CountCharacters(std::string_view text) {
+  return std::ranges::count_if(text, BeginsCharacter);
+}
+
 size_t LastUtf8(std::string_view text) {
   size_t begin = text.size() - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  while (begin > 0 && !BeginsCharacter(text[begin])) --begin;
   return begin;
 }
 

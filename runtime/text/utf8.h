@@ -2,6 +2,7 @@
 #define ISOBIT_RUNTIME_TEXT_UTF8_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,14 @@ Utf8Step StepUtf8(std::string_view bytes);
 
 // Offset of the first byte that is not part of a whole valid character; the size if all is well.
 size_t ValidUtf8Prefix(std::string_view bytes);
+
+// Whether a character begins with this byte, in text that is valid UTF-8.
+constexpr bool BeginsCharacter(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+}
+
+// Characters of `text`, which is valid or a part of what is: those that begin in it.
+int64_t CountCharacters(std::string_view text);
 
 // Offset of the last character of `text`, which is valid and not empty.
 size_t LastUtf8(std::string_view text);

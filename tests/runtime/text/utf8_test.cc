@@ -18,6 +18,14 @@ std::string Encoded(char32_t point) {
   return out;
 }
 
+TEST(Utf8Test, CharactersAreCountedWhereTheyBegin) {
+  const std::string text = "a\u00e9\u20ac\U0001F600";
+  EXPECT_EQ(CountCharacters(""), 0);
+  EXPECT_EQ(CountCharacters(text), 4);
+  EXPECT_EQ(CountCharacters(text.substr(2)), 2);  // the rest of one, and two
+  EXPECT_EQ(CountCharacters("\x80\xBF"), 0);
+}
+
 TEST(Utf8Test, EveryCharacterComesBack) {
   for (char32_t point = 0; point < 0x110000; ++point) {
     if (point == 0xD800) point = 0xE000;
