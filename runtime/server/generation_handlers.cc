@@ -12,6 +12,7 @@
 #include "runtime/api/openai_reply.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/api/request_json.h"
+#include "runtime/api/sampling_json.h"
 #include "runtime/json/strict_json.h"
 #include "runtime/server/api_handlers.h"
 
@@ -160,13 +161,10 @@ void Score(const GenerationServices& services, std::shared_ptr<Exchange> exchang
   if (body->is_object()) {
     for (const auto& [name, unused] : body->items()) {
       // Nothing is drawn, so nothing that decides a draw has a meaning.
-      if (name == "id" || name == "model" || name == "prompt" || name == "prompt_token_ids" ||
-          name == "messages" || name == "tools" || name == "chat_template_kwargs" ||
-          name == "prompt_logprobs") {
-        continue;
+      if (name == "stream" || (IsSamplingField(name) && name != "prompt_logprobs")) {
+        return exchange->Send(ErrorResponse(
+            absl::InvalidArgumentError(absl::StrCat("unknown field ", DescribeJson(name)))));
       }
-      return exchange->Send(ErrorResponse(
-          absl::InvalidArgumentError(absl::StrCat("unknown field ", DescribeJson(name)))));
     }
   }
   absl::StatusOr<NativeRequest> native = ReadNative(*std::move(body), services, *exchange);
