@@ -1,6 +1,5 @@
 #include "runtime/api/openai_reply.h"
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 #include <variant>
@@ -38,6 +37,7 @@ OpenAiReply::OpenAiReply(ReplyIdentity identity, OpenAiReplyOptions options,
                          const std::vector<Request>& requests, std::shared_ptr<const Model> model)
     : identity_(std::move(identity)),
       options_(std::move(options)),
+      id_(absl::StrCat(options_.chat ? "chatcmpl-" : "cmpl-", identity_.id)),
       model_(std::move(model)),
       logprobs_(model_->tokenizer(), options_.tokens_as_ids),
       n_(static_cast<size_t>(requests.front().sampling.n)),
@@ -53,12 +53,15 @@ size_t OpenAiReply::IndexOf(size_t prompt, int choice) const {
 }
 
 // An object with the fields that all answers share, open for more.
-JsonWriter OpenAiReply::Begin(const char* object, const Digest& model_digest) const {
+JsonWriter OpenAiReply::Begin(const char* object, const Digest& model_digest) {
+  if (fingerprint_of_ != model_digest) {
+    fingerprint_of_ = model_digest;
+    fingerprint_ = SystemFingerprint(identity_.build, model_digest);
+  }
   JsonWriter out;
-  out.BeginObject();
-  out.Field("id", absl::StrCat(options_.chat ? "chatcmpl-" : "cmpl-", identity_.id));
-  out.Field("object", object).Field("created", identity_.created).Field("model", identity_.model);
-  out.Field("system_fingerprint", SystemFingerprint(identity_.build, model_digest));
+  out.BeginObject().Field("id", id_).Field("object", object);
+  out.Field("created", identity_.created).Field("model", identity_.model);
+  out.Field("system_fingerprint", fingerprint_);
   return out;
 }
 
@@ -148,14 +151,29 @@ std::string OpenAiReply::Body(const std::vector<Completion>& completions) {
 
 // ---- As a stream
 
-std::string OpenAiReply::TextChunk(size_t index, const std::string& text,
-                                   const Digest& model_digest, bool first) const {
+JsonWriter OpenAiReply::BeginChunk(const Digest& model_digest) {
   JsonWriter out = Begin(options_.chat ? "chat.completion.chunk" : "text_completion", model_digest);
-  out.Key("choices").BeginArray().BeginObject().Field("index", index);
-  WriteText("delta", text, first, out);
-  out.Key("logprobs").Null().Key("finish_reason").Null();
+  out.Key("choices").BeginArray();
+  return out;
+}
+
+JsonWriter OpenAiReply::BeginChunkOf(size_t index, const Digest& model_digest) {
+  JsonWriter out = BeginChunk(model_digest);
+  out.BeginObject().Field("index", index);
+  return out;
+}
+
+void OpenAiReply::EndChunkChoice(JsonWriter& out) const {
   out.EndObject().EndArray();
   if (options_.include_usage) out.Key("usage").Null();
+}
+
+std::string OpenAiReply::TextChunk(size_t index, const std::string& text,
+                                   const Digest& model_digest, bool first) {
+  JsonWriter out = BeginChunkOf(index, model_digest);
+  WriteText("delta", text, first, out);
+  out.Key("logprobs").Null().Key("finish_reason").Null();
+  EndChunkChoice(out);
   return out.EndObject().Take();
 }
 
@@ -182,9 +200,7 @@ void OpenAiReply::OnToken(const StreamedToken& token, std::vector<std::string>& 
     }
     return;
   }
-  JsonWriter out =
-      Begin(options_.chat ? "chat.completion.chunk" : "text_completion", token.model_digest);
-  out.Key("choices").BeginArray().BeginObject().Field("index", index);
+  JsonWriter out = BeginChunkOf(index, token.model_digest);
   WriteText("delta", token.text, false, out);
   out.Key("logprobs");
   if (token.logprobs) {
@@ -196,8 +212,7 @@ void OpenAiReply::OnToken(const StreamedToken& token, std::vector<std::string>& 
   if (options_.return_token_ids) {
     out.Key("token_ids").BeginArray().Value(token.token_id).EndArray();
   }
-  out.EndObject().EndArray();
-  if (options_.include_usage) out.Key("usage").Null();
+  EndChunkChoice(out);
   events.push_back(out.EndObject().Take());
 }
 
@@ -210,9 +225,7 @@ void OpenAiReply::OnDone(size_t prompt, const Completion& completion,
     if (const size_t sent = progress_[index].text_bytes; sent < choice.text.size()) {
       events.push_back(TextChunk(index, choice.text.substr(sent), completion.model_digest, false));
     }
-    JsonWriter out =
-        Begin(options_.chat ? "chat.completion.chunk" : "text_completion", completion.model_digest);
-    out.Key("choices").BeginArray().BeginObject().Field("index", index);
+    JsonWriter out = BeginChunkOf(index, completion.model_digest);
     if (options_.chat) {
       out.Key("delta").BeginObject().EndObject();
     } else {
@@ -223,8 +236,8 @@ void OpenAiReply::OnDone(size_t prompt, const Completion& completion,
     if (options_.return_token_ids) {
       out.Field("prompt_token_ids", completion.prompt_token_ids);
     }
-    out.Field("digest", choice.digest.ToHex()).EndObject().EndArray();
-    if (options_.include_usage) out.Key("usage").Null();
+    out.Field("digest", choice.digest.ToHex());
+    EndChunkChoice(out);
     out.Field("seed", completion.seed).Field("digest", completion.digest.ToHex());
     events.push_back(out.EndObject().Take());
   }
@@ -234,9 +247,8 @@ void OpenAiReply::OnEnd(const std::vector<Completion>& completions,
                         std::vector<std::string>& events) {
   if (!options_.include_usage) return;
   const Completion& first = completions.front();
-  JsonWriter out =
-      Begin(options_.chat ? "chat.completion.chunk" : "text_completion", first.model_digest);
-  out.Key("choices").BeginArray().EndArray();
+  JsonWriter out = BeginChunk(first.model_digest);
+  out.EndArray();
   WriteUsage(completions, out);
   out.Field("seed", first.seed).Field("digest", DigestOf(completions).ToHex());
   events.push_back(out.EndObject().Take());

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,25 +40,34 @@ class OpenAiReply : public ReplyFormat {
   };
 
   size_t IndexOf(size_t prompt, int choice) const;
-  JsonWriter Begin(const char* object, const Digest& model_digest) const;
+  JsonWriter Begin(const char* object, const Digest& model_digest);
   void WriteText(const char* chat_name, const std::string& text, bool first, JsonWriter& out) const;
   void WriteLogProbs(std::span<const TokenLogProbs> positions, int64_t& characters,
                      JsonWriter& out) const;
   void WriteUsage(const std::vector<Completion>& completions, JsonWriter& out) const;
   void WriteChoice(size_t prompt, const Choice& choice, const Completion& completion,
                    JsonWriter& out) const;
+  // A streamed chunk, open in its list of choices, or in the one choice that it has.
+  JsonWriter BeginChunk(const Digest& model_digest);
+  JsonWriter BeginChunkOf(size_t index, const Digest& model_digest);
+  // Closes that choice and the list; the chunk stays open.
+  void EndChunkChoice(JsonWriter& out) const;
   // Writes what stands before the first token of a choice, if this is the first event.
   void BeginChoice(size_t index, const Digest& model_digest, std::vector<std::string>& events);
   std::string TextChunk(size_t index, const std::string& text, const Digest& model_digest,
-                        bool first) const;
+                        bool first);
 
   const ReplyIdentity identity_;
   const OpenAiReplyOptions options_;
+  const std::string id_;  // as answers have it
   const std::shared_ptr<const Model> model_;
   const OpenAiLogProbs logprobs_;
   const size_t n_;
   std::vector<std::string> echoed_;  // by prompt, if asked for
   std::vector<Progress> progress_;   // by choice
+  // Of the model of the last chunk; weights can change between two.
+  std::optional<Digest> fingerprint_of_;
+  std::string fingerprint_;
 };
 
 }  // namespace isobit
