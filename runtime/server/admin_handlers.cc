@@ -1,6 +1,5 @@
 // What an administrator may do, on an address of its own.
 
-#include <boost/asio/post.hpp>
 #include <memory>
 #include <string>
 #include <utility>
@@ -62,23 +61,11 @@ absl::Status UpdateWeights(const GenerationServices& services, const json& body)
   return services.engine.ReplaceModel(*std::move(model));
 }
 
-using Verb = HttpResponse (*)(const GenerationServices& services, const json& body);
-
-HttpResponse DoPause(const GenerationServices& services, const json& body) {
+// A verb that is one call of the engine and takes no parameters.
+template <void (Engine::*kAction)()>
+HttpResponse DoEngine(const GenerationServices& services, const json& body) {
   if (absl::Status s = ReadNothing(body); !s.ok()) return ErrorResponse(s);
-  services.engine.Pause();
-  return StateOf(services);
-}
-
-HttpResponse DoContinue(const GenerationServices& services, const json& body) {
-  if (absl::Status s = ReadNothing(body); !s.ok()) return ErrorResponse(s);
-  services.engine.Resume();
-  return StateOf(services);
-}
-
-HttpResponse DoFlush(const GenerationServices& services, const json& body) {
-  if (absl::Status s = ReadNothing(body); !s.ok()) return ErrorResponse(s);
-  services.engine.FlushPrefixCache();
+  (services.engine.*kAction)();
   return StateOf(services);
 }
 
@@ -97,23 +84,21 @@ HttpResponse DoUpdateWeights(const GenerationServices& services, const json& bod
 }  // namespace
 
 void AddAdminRoutes(const GenerationServices& services, Router& router) {
-  const auto add = [&](const char* path, Verb verb) {
-    const auto handler = [services, verb](const std::shared_ptr<Exchange>& exchange) {
-      const absl::StatusOr<json> body = ParseBody(*exchange, /*optional=*/true);
-      exchange->Send(body.ok() ? verb(services, *body) : ErrorResponse(body.status()));
-    };
-    // New weights wait for old requests, which must be answered and can be aborted meanwhile.
-    const bool waits = verb == DoUpdateWeights;
-    const auto on_its_own = [services, handler](const std::shared_ptr<Exchange>& exchange) {
-      asio::post(services.network.update_worker(), [handler, exchange] { handler(exchange); });
-    };
-    router.Add({.method = "POST", .path = path, .handler = waits ? Handler(on_its_own) : handler});
+  const auto add = [&](const char* path, bool waits, auto verb) {
+    router.Add({.method = "POST",
+                .path = path,
+                .waits = waits,
+                .handler = [services, verb](const std::shared_ptr<Exchange>& exchange) {
+                  const absl::StatusOr<json> body = ParseBody(*exchange, /*optional=*/true);
+                  exchange->Send(body.ok() ? verb(services, *body) : ErrorResponse(body.status()));
+                }});
   };
-  add("/pause", DoPause);
-  add("/continue", DoContinue);
-  add("/flush", DoFlush);
-  add("/abort", DoAbort);
-  add("/update_weights", DoUpdateWeights);
+  add("/pause", false, DoEngine<&Engine::Pause>);
+  add("/continue", false, DoEngine<&Engine::Resume>);
+  add("/flush", false, DoEngine<&Engine::FlushPrefixCache>);
+  add("/abort", false, DoAbort);
+  // New weights wait for old requests, which must be answered and can be aborted meanwhile.
+  add("/update_weights", true, DoUpdateWeights);
   AddInfoRoutes(services, router);
 }
 

@@ -132,7 +132,7 @@ void Connection::ReadHeader() {
 void Connection::OnHeader(const Error& error) {
   if (state_ == State::kClosed) return;
   BeginRequest();
-  if (error && RefuseBroken(error)) return;
+  if (error) return RefuseBroken(error);
   const Router::Match match = router_.Find(request_.method, request_.path);
   if (std::optional<HttpResponse> refusal = CheckHeader(match.route, match.allowed)) {
     return Refuse(*std::move(refusal));
@@ -146,8 +146,8 @@ void Connection::OnHeader(const Error& error) {
   ReadBody();
 }
 
-// Answers what is not HTTP, or closes if nobody is there to read it. True if it did either.
-bool Connection::RefuseBroken(const Error& error) {
+// Answers what is not HTTP, or closes if nobody is there to read it.
+void Connection::RefuseBroken(const Error& error) {
   if (!IsHttpError(error) || error == http::error::end_of_stream ||
       error == http::error::partial_message) {
     Close();
@@ -162,7 +162,6 @@ bool Connection::RefuseBroken(const Error& error) {
   } else {
     Refuse(ErrorResponse(400, "bad_http", absl::StrCat("not valid HTTP: ", error.message())));
   }
-  return true;
 }
 
 // What is known of the request once its header was read, or as much of it as could be.
@@ -236,7 +235,7 @@ void Connection::ReadBody() {
 
 void Connection::OnBody(const Error& error) {
   if (state_ == State::kClosed) return;
-  if (error && RefuseBroken(error)) return;
+  if (error) return RefuseBroken(error);
   Dispatch();
 }
 
@@ -251,7 +250,8 @@ void Connection::Dispatch() {
   auto exchange =
       std::make_shared<Exchange>(std::move(request), std::move(body_), shared_from_this(), serial_,
                                  network_.context().get_executor());
-  asio::post(network_.workers(), [exchange = std::move(exchange), route = route_] {
+  asio::thread_pool& workers = route_->waits ? network_.update_worker() : network_.workers();
+  asio::post(workers, [exchange = std::move(exchange), route = route_] {
     try {
       route->handler(exchange);
     } catch (const std::exception& error) {  // mostly no memory left; the client gets status 500

@@ -58,7 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnWatched(const Error& error, size_t bytes);
   void ReadHeader();
   void OnHeader(const Error& error);
-  bool RefuseBroken(const Error& error);
+  void RefuseBroken(const Error& error);
   void BeginRequest();
   std::optional<HttpResponse> CheckHeader(const Route* route, const std::string& allowed);
   void ReadBody();

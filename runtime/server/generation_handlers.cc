@@ -85,21 +85,17 @@ void AnswerOpenAi(const GenerationServices& services, std::shared_ptr<Exchange> 
                     stream);
 }
 
-void Completions(const GenerationServices& services, std::shared_ptr<Exchange> exchange) {
-  LogPrompt(services, *exchange);
-  const absl::StatusOr<json> body = ParseBody(*exchange);
-  if (!body.ok()) return exchange->Send(ErrorResponse(body.status()));
-  absl::StatusOr<OpenAiRequest> request = ReadCompletionsRequest(*body);
+void Completions(const GenerationServices& services, std::shared_ptr<Exchange> exchange,
+                 const json& body) {
+  absl::StatusOr<OpenAiRequest> request = ReadCompletionsRequest(body);
   if (!request.ok()) return exchange->Send(ErrorResponse(request.status()));
   AnswerOpenAi(services, std::move(exchange), *std::move(request));
 }
 
-void Chat(const GenerationServices& services, std::shared_ptr<Exchange> exchange) {
-  LogPrompt(services, *exchange);
-  const absl::StatusOr<json> body = ParseBody(*exchange);
-  if (!body.ok()) return exchange->Send(ErrorResponse(body.status()));
+void Chat(const GenerationServices& services, std::shared_ptr<Exchange> exchange,
+          const json& body) {
   absl::StatusOr<OpenAiRequest> request =
-      ReadChatRequest(*body, services.engine.options().max_model_len);
+      ReadChatRequest(body, services.engine.options().max_model_len);
   if (!request.ok()) return exchange->Send(ErrorResponse(request.status()));
   AnswerOpenAi(services, std::move(exchange), *std::move(request));
 }
@@ -144,22 +140,16 @@ void StartNative(const GenerationServices& services, std::shared_ptr<Exchange> e
                     native.stream);
 }
 
-void Generate(const GenerationServices& services, std::shared_ptr<Exchange> exchange) {
-  LogPrompt(services, *exchange);
-  absl::StatusOr<json> body = ParseBody(*exchange);
-  if (!body.ok()) return exchange->Send(ErrorResponse(body.status()));
-  absl::StatusOr<NativeRequest> native = ReadNative(*std::move(body), services, *exchange);
+void Generate(const GenerationServices& services, std::shared_ptr<Exchange> exchange, json body) {
+  absl::StatusOr<NativeRequest> native = ReadNative(std::move(body), services, *exchange);
   if (!native.ok()) return exchange->Send(ErrorResponse(native.status()));
   StartNative(services, std::move(exchange), *std::move(native),
               std::make_unique<GenerateReply>(services.network.options().build));
 }
 
-void Score(const GenerationServices& services, std::shared_ptr<Exchange> exchange) {
-  LogPrompt(services, *exchange);
-  absl::StatusOr<json> body = ParseBody(*exchange);
-  if (!body.ok()) return exchange->Send(ErrorResponse(body.status()));
-  if (body->is_object()) {
-    for (const auto& [name, unused] : body->items()) {
+void Score(const GenerationServices& services, std::shared_ptr<Exchange> exchange, json body) {
+  if (body.is_object()) {
+    for (const auto& [name, unused] : body.items()) {
       // Nothing is drawn, so nothing that decides a draw has a meaning.
       if (name == "stream" || (IsSamplingField(name) && name != "prompt_logprobs")) {
         return exchange->Send(ErrorResponse(
@@ -167,7 +157,7 @@ void Score(const GenerationServices& services, std::shared_ptr<Exchange> exchang
       }
     }
   }
-  absl::StatusOr<NativeRequest> native = ReadNative(*std::move(body), services, *exchange);
+  absl::StatusOr<NativeRequest> native = ReadNative(std::move(body), services, *exchange);
   if (!native.ok()) return exchange->Send(ErrorResponse(native.status()));
   SamplingParams& sampling = native->request.sampling;
   sampling.max_tokens = 0;
@@ -194,11 +184,14 @@ absl::Status CheckModelName(const GenerationServices& services, const std::strin
 }
 
 void AddGenerationRoutes(const GenerationServices& services, Router& router) {
-  const auto add = [&](const char* path, auto handler) {
+  const auto add = [&](const char* path, auto answer) {
     router.Add({.method = "POST",
                 .path = path,
-                .handler = [services, handler](std::shared_ptr<Exchange> exchange) {
-                  handler(services, std::move(exchange));
+                .handler = [services, answer](std::shared_ptr<Exchange> exchange) {
+                  LogPrompt(services, *exchange);
+                  absl::StatusOr<json> body = ParseBody(*exchange);
+                  if (!body.ok()) return exchange->Send(ErrorResponse(body.status()));
+                  answer(services, std::move(exchange), *std::move(body));
                 }});
   };
   add("/v1/completions", Completions);

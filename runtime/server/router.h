@@ -18,6 +18,8 @@ struct Route {
   std::string method;
   std::string path;   // ends in '/' if what follows is a name
   bool open = false;  // needs no API key
+  // The handler waits for other requests, and leaves the workers to them.
+  bool waits = false;
   Handler handler;
 };
 

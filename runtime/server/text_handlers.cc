@@ -68,7 +68,10 @@ absl::StatusOr<TokenizeRequest> ReadTokenize(const GenerationServices& services,
   return request;
 }
 
-absl::StatusOr<std::string> Tokenize(const GenerationServices& services, TokenizeRequest request) {
+absl::StatusOr<std::string> Tokenize(const GenerationServices& services, const json& body) {
+  absl::StatusOr<TokenizeRequest> read = ReadTokenize(services, body);
+  if (!read.ok()) return read.status();
+  TokenizeRequest& request = *read;
   const std::shared_ptr<const Model> model = services.engine.shared_model();
   const bool is_text = request.prompt.has_value();
   if (!is_text) {
@@ -150,22 +153,16 @@ void Answer(Exchange& exchange, absl::StatusOr<std::string> body) {
 }  // namespace
 
 void AddTextRoutes(const GenerationServices& services, Router& router) {
-  router.Add({.method = "POST",
-              .path = "/tokenize",
-              .handler = [services](const std::shared_ptr<Exchange>& exchange) {
-                const absl::StatusOr<json> body = ParseBody(*exchange);
-                if (!body.ok()) return Answer(*exchange, body.status());
-                absl::StatusOr<TokenizeRequest> request = ReadTokenize(services, *body);
-                if (!request.ok()) return Answer(*exchange, request.status());
-                Answer(*exchange, Tokenize(services, *std::move(request)));
-              }});
-  router.Add({.method = "POST",
-              .path = "/detokenize",
-              .handler = [services](const std::shared_ptr<Exchange>& exchange) {
-                const absl::StatusOr<json> body = ParseBody(*exchange);
-                if (!body.ok()) return Answer(*exchange, body.status());
-                Answer(*exchange, Detokenize(services, *body));
-              }});
+  const auto add = [&](const char* path, auto answer) {
+    router.Add({.method = "POST",
+                .path = path,
+                .handler = [services, answer](const std::shared_ptr<Exchange>& exchange) {
+                  const absl::StatusOr<json> body = ParseBody(*exchange);
+                  Answer(*exchange, body.ok() ? answer(services, *body) : body.status());
+                }});
+  };
+  add("/tokenize", Tokenize);
+  add("/detokenize", Detokenize);
   router.Add({.method = "GET",
               .path = "/tokenizer_info",
               .handler = [services](const std::shared_ptr<Exchange>& exchange) {
