@@ -1,9 +1,6 @@
 // Schedules as text: writing and strict reading.
 
-#include <cerrno>
-#include <cstdio>
 #include <limits>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "invariance/random_schedule.h"
@@ -11,6 +8,7 @@
 #include "runtime/api/json_writer.h"
 #include "runtime/api/sampling_json.h"
 #include "runtime/json/strict_json.h"
+#include "runtime/receipt/atomic_file.h"
 
 namespace isobit {
 namespace {
@@ -150,21 +148,9 @@ absl::StatusOr<RequestSchedule> ParseSchedule(std::string_view text) {
 }
 
 absl::StatusOr<RequestSchedule> ReadSchedule(const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  std::string text;
-  char buffer[1 << 14];
-  while (const size_t read = std::fread(buffer, 1, sizeof(buffer), file.get())) {
-    text.append(buffer, read);
-    if (text.size() > kMaxScheduleBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": longer than ", kMaxScheduleBytes,
-                                                     " bytes, the limit of a schedule"));
-    }
-  }
-  if (std::ferror(file.get())) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-  }
-  absl::StatusOr<RequestSchedule> schedule = ParseSchedule(text);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxScheduleBytes, "a schedule");
+  if (!text.ok()) return text.status();
+  absl::StatusOr<RequestSchedule> schedule = ParseSchedule(*text);
   if (schedule.ok()) return schedule;
   return absl::Status(schedule.status().code(),
                       absl::StrCat(path, ": ", schedule.status().message()));

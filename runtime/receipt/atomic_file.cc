@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -72,6 +73,25 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
   }
   SyncFolder(target.parent_path());
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes,
+                                          std::string_view what) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  std::string text;
+  char buffer[1 << 16];
+  while (const size_t read = std::fread(buffer, 1, sizeof(buffer), file.get())) {
+    text.append(buffer, read);
+    if (text.size() > max_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": longer than ", max_bytes,
+                                                     " bytes, the limit of ", std::string(what)));
+    }
+  }
+  if (std::ferror(file.get())) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+  }
+  return text;
 }
 
 }  // namespace isobit

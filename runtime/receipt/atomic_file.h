@@ -1,10 +1,12 @@
 #ifndef ISOBIT_RUNTIME_RECEIPT_ATOMIC_FILE_H_
 #define ISOBIT_RUNTIME_RECEIPT_ATOMIC_FILE_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace isobit {
 
@@ -13,6 +15,11 @@ namespace isobit {
 // symbolic link points to is replaced, not the link. A path that is no regular file (a device, a
 // pipe) is written to as it is. Errors name the path and the reason.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
+
+// The content of a file. Errors name the path: the system's (NotFound if nothing is there), or
+// InvalidArgument if it is longer than `max_bytes`, "the limit of <what>".
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes,
+                                          std::string_view what);
 
 }  // namespace isobit
 

@@ -1,10 +1,7 @@
 #include "runtime/receipt/receipt.h"
 
 #include <bit>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -128,21 +125,9 @@ absl::Status WriteReceipt(const std::string& path, const Receipt& receipt) {
 }
 
 absl::StatusOr<Receipt> ReadReceipt(const std::string& path) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  std::string text;
-  char buffer[1 << 16];
-  while (const size_t read = std::fread(buffer, 1, sizeof(buffer), file.get())) {
-    text.append(buffer, read);
-    if (text.size() > kMaxReceiptBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": longer than ", kMaxReceiptBytes, " bytes, the limit of a receipt"));
-    }
-  }
-  if (std::ferror(file.get())) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-  }
-  absl::StatusOr<Receipt> receipt = ParseReceipt(text);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxReceiptBytes, "a receipt");
+  if (!text.ok()) return text.status();
+  absl::StatusOr<Receipt> receipt = ParseReceipt(*text);
   if (receipt.ok()) return receipt;
   return absl::Status(receipt.status().code(),
                       absl::StrCat(path, ": ", receipt.status().message()));

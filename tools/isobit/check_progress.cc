@@ -1,8 +1,6 @@
 #include "tools/isobit/check_progress.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +14,8 @@ using nlohmann::json;
 
 constexpr char kFormat[] = "isobit check progress";
 constexpr int kVersion = 1;
+// A row takes about 100 bytes, and --full has some thousands.
+constexpr size_t kMaxProgressBytes = size_t{64} << 20;
 
 absl::Status ReadRow(const json& value, CheckRow* row) {
   if (!value.is_object() || value.size() != 3 || !value.contains("name") ||
@@ -55,11 +55,11 @@ absl::StatusOr<std::vector<CheckRow>> ReadRows(const std::string& text, const js
 
 absl::StatusOr<CheckProgress> CheckProgress::Open(std::string path, json of) {
   CheckProgress progress(std::move(path), std::move(of));
-  std::ifstream file(progress.path_, std::ios::binary);
-  if (!file) return progress;
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto rows = ReadRows(text.str(), progress.of_);
+  const absl::StatusOr<std::string> text =
+      ReadWholeFile(progress.path_, kMaxProgressBytes, "the progress of a check");
+  if (absl::IsNotFound(text.status())) return progress;
+  if (!text.ok()) return text.status();
+  auto rows = ReadRows(*text, progress.of_);
   if (!rows.ok()) {
     return absl::Status(rows.status().code(),
                         absl::StrCat(progress.path_, ": ", rows.status().message()));

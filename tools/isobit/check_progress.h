@@ -21,8 +21,8 @@ namespace isobit {
 class CheckProgress {
  public:
   // `of`: all that a row's result could depend on. What the file, if there is one, says of the same
-  // is taken over. FailedPrecondition if it is of something else; InvalidArgument if it can't be
-  // read as such a file. Errors name the path.
+  // is taken over. FailedPrecondition if it is of something else; InvalidArgument if it is no
+  // such file; the system's error if it can't be read. Errors name the path.
   static absl::StatusOr<CheckProgress> Open(std::string path, nlohmann::json of);
 
   const std::vector<CheckRow>& rows() const { return rows_; }

@@ -85,5 +85,24 @@ TEST_F(AtomicFile, AFullDeviceIsAnErrorAndStaysADevice) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
+TEST_F(AtomicFile, ReadsWhole) {
+  const std::string path = Path("file");
+  for (const std::string& content :
+       {std::string(), std::string("a\0b", 3), std::string(1 << 20, 'x')}) {
+    ASSERT_TRUE(WriteFileAtomically(path, content).ok());
+    EXPECT_EQ(ReadWholeFile(path, content.size(), "a test").value(), content);
+  }
+  const absl::Status longer = ReadWholeFile(path, (1 << 20) - 1, "a test").status();
+  EXPECT_EQ(longer.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(longer.message()),
+            path + ": longer than 1048575 bytes, the limit of a test");
+  const absl::Status missing = ReadWholeFile(Path("missing"), 1, "a test").status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.message()), HasSubstr("cannot open " + Path("missing")));
+  const absl::Status folder = ReadWholeFile(folder_.string(), 1, "a test").status();
+  EXPECT_NE(folder.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(folder.message()), HasSubstr("cannot read " + folder_.string()));
+}
+
 }  // namespace
 }  // namespace isobit

@@ -145,6 +145,10 @@ TEST_F(ProofCommand, CheckGoesOnAfterAnInterruption) {
     EXPECT_EQ(refused.exit_code, 3) << text;
     EXPECT_THAT(refused.err, HasSubstr(wrong + ": "));
   }
+  // What is there but can't be read is no new file.
+  const ProcessResult folder = Run("check", {"--progress", folder_.Path(""), "--schedules", "0"});
+  EXPECT_EQ(folder.exit_code, 3);
+  EXPECT_THAT(folder.err, HasSubstr("cannot read " + folder_.Path("")));
 }
 
 TEST_F(ProofCommand, BatchIsAudited) {
