@@ -53,10 +53,7 @@ ExitCode RunAudit(const AuditOptions& options) {
               absl::StrFormat("%d %s, %d tokens drawn twice in %.1f s, %d differ", rounds,
                               rounds == 1 ? "round" : "rounds", tokens, seconds(), different)
                   .c_str());
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    LogError("cannot write standard output");
-    return kExitUnusable;
-  }
+  if (!FlushStandardOutput()) return kExitUnusable;
   if (different > 0) {
     LogError("this machine does not repeat its own results");
     return kExitFailed;

@@ -134,10 +134,7 @@ ExitCode RunCheck(const CheckCommandOptions& options) {
       failed == 0 && progress.has_value() ? progress->rows().size() : report->rows.size();
   std::printf("%s\n", absl::StrFormat("%d rows, %d failed", rows, failed).c_str());
   if (report->rows.empty()) LogError("nothing was compared");
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    LogError("cannot write standard output");
-    return kExitUnusable;
-  }
+  if (!FlushStandardOutput()) return kExitUnusable;
   return report->ok() ? kExitOk : kExitFailed;
 }
 

@@ -17,9 +17,7 @@ Command AddGuarantee(CLI::App& app) {
       "that proves each.");
   return {command, [] {
             std::printf("%s", GuaranteeMarkdown().c_str());
-            if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return kExitOk;
-            LogError("cannot write standard output");
-            return kExitUnusable;
+            return FlushStandardOutput() ? kExitOk : kExitUnusable;
           }};
 }
 

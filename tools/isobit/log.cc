@@ -72,4 +72,10 @@ void Log(LogLevel level, std::string_view message) {
   }
 }
 
+bool FlushStandardOutput() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return true;
+  LogError("cannot write standard output");
+  return false;
+}
+
 }  // namespace isobit

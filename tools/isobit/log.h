@@ -27,6 +27,10 @@ inline void LogWarning(std::string_view message) { Log(LogLevel::kWarn, message)
 inline void LogInfo(std::string_view message) { Log(LogLevel::kInfo, message); }
 inline void LogDebug(std::string_view message) { Log(LogLevel::kDebug, message); }
 
+// Flushes standard output. False, with an error in the log, if something that was printed could not
+// be written.
+bool FlushStandardOutput();
+
 }  // namespace isobit
 
 #endif  // ISOBIT_TOOLS_ISOBIT_LOG_H_

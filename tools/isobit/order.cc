@@ -56,10 +56,7 @@ ExitCode RunOrder(const OrderCommandOptions& options) {
   for (const RevealedOrder& o : *orders) failed += o.ok() ? 0 : 1;
   std::printf("%s\n",
               absl::StrFormat("%d orders, %d not the contract's", orders->size(), failed).c_str());
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    LogError("cannot write standard output");
-    return kExitUnusable;
-  }
+  if (!FlushStandardOutput()) return kExitUnusable;
   return failed == 0 && !orders->empty() ? kExitOk : kExitFailed;
 }
 

@@ -176,10 +176,7 @@ ExitCode RunReplay(const ReplayOptions& options) {
                                      {paths.begin() + static_cast<ptrdiff_t>(begin),
                                       paths.begin() + static_cast<ptrdiff_t>(end)},
                                      options));
-    if (std::fflush(stdout) != 0) {
-      LogError("cannot write standard output");
-      return kExitUnusable;
-    }
+    if (!FlushStandardOutput()) return kExitUnusable;
   }
   return code;
 }
