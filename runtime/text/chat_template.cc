@@ -83,26 +83,27 @@ absl::StatusOr<std::string> ChatTemplate::Apply(std::span<const ChatMessage> mes
   }
   absl::StatusOr<jinja::Value> tools = ToolsValue(options.tools);
   if (!tools.ok()) return tools.status();
-  absl::StatusOr<jinja::Map> more = ObjectOf(options.kwargs, "chat_template_kwargs");
-  if (!more.ok()) return more.status();
-
-  jinja::Map variables;
-  variables.entries = {{"messages", jinja::Value(std::move(list))},
-                       {"add_generation_prompt", jinja::Value(options.add_generation_prompt)},
-                       // Always there in Hugging Face's environment.
-                       {"tools", *std::move(tools)},
-                       {"documents", jinja::Value()}};
-  if (!options.bos_token.empty()) variables.Set("bos_token", options.bos_token);
-  if (!options.eos_token.empty()) variables.Set("eos_token", options.eos_token);
-  for (auto& [name, value] : more->entries) {
+  absl::StatusOr<jinja::Map> variables = ObjectOf(options.kwargs, "chat_template_kwargs");
+  if (!variables.ok()) return variables.status();
+  for (const auto& [name, value] : variables->entries) {
     const std::string& text = *name.text();
     if (std::find(std::begin(kTaken), std::end(kTaken), text) != std::end(kTaken)) {
       return absl::InvalidArgumentError(
           absl::StrCat("chat_template_kwargs can't set '", text, "'"));
     }
-    variables.Set(name, std::move(value));
   }
-  return jinja::Render(impl_->block, variables, {}, options.now ? *options.now : LocalTime());
+  // Kwargs, of which there may be many, come before what is there without them.
+  const auto provide = [&variables](const char* name, const jinja::Value& value) {
+    if (variables->Find(std::string_view(name)) == nullptr) variables->Set(name, value);
+  };
+  provide("messages", jinja::Value(std::move(list)));
+  provide("add_generation_prompt", jinja::Value(options.add_generation_prompt));
+  // Always there in Hugging Face's environment.
+  provide("tools", *tools);
+  provide("documents", jinja::Value());
+  if (!options.bos_token.empty()) provide("bos_token", jinja::Value(options.bos_token));
+  if (!options.eos_token.empty()) provide("eos_token", jinja::Value(options.eos_token));
+  return jinja::Render(impl_->block, *variables, {}, options.now ? *options.now : LocalTime());
 }
 
 absl::StatusOr<std::string> ApplyChatTemplate(std::string_view source,
