@@ -100,13 +100,15 @@ Completion RunOne(Engine& engine, const Request& request) {
   return *std::move(results[0]);
 }
 
-Receipt GoodReceipt() {
-  const auto engine = Start(In::kNothing);
-  auto receipt = MakeReceipt("isobit test", "tiny", engine->model().digest(), Sampled().sampling,
-                             RunOne(*engine, Sampled()));
+// Of a run of Sampled().
+Receipt ReceiptFrom(Engine& engine) {
+  auto receipt = MakeReceipt("isobit test", "tiny", engine.model().digest(), Sampled().sampling,
+                             RunOne(engine, Sampled()));
   EXPECT_TRUE(receipt.ok()) << receipt.status();
   return *std::move(receipt);
 }
+
+Receipt GoodReceipt() { return ReceiptFrom(*Start(In::kNothing)); }
 
 // All tokens drawn again: the first difference.
 absl::Status SpotCheck(Engine& engine, const Receipt& receipt, double share) {
@@ -162,15 +164,13 @@ class TransientFlip : public testing::TestWithParam<std::pair<const char*, In>> 
 
 TEST_P(TransientFlip, IsFoundByReplay) {
   const auto faulty = Start(GetParam().second, 9);
-  const auto receipt = MakeReceipt("isobit test", "tiny", faulty->model().digest(),
-                                   Sampled().sampling, RunOne(*faulty, Sampled()));
-  ASSERT_TRUE(receipt.ok());
-  ASSERT_NE(receipt->completion.digest, GoodReceipt().completion.digest);
-  EXPECT_TRUE(CheckIntact(*receipt).ok());
+  const Receipt receipt = ReceiptFrom(*faulty);
+  ASSERT_NE(receipt.completion.digest, GoodReceipt().completion.digest);
+  EXPECT_TRUE(CheckIntact(receipt).ok());
   const auto sound = Start(In::kNothing);
-  EXPECT_THAT(std::string(Compare(*receipt, RunOne(*sound, RequestOf(*receipt))).message()),
+  EXPECT_THAT(std::string(Compare(receipt, RunOne(*sound, RequestOf(receipt))).message()),
               HasSubstr("choice 0, token "));
-  EXPECT_THAT(std::string(SpotCheck(*sound, *receipt, 1).message()), HasSubstr("choice 0, token "));
+  EXPECT_THAT(std::string(SpotCheck(*sound, receipt, 1).message()), HasSubstr("choice 0, token "));
 }
 
 TEST_P(TransientFlip, IsFoundByAnAudit) {
@@ -204,12 +204,9 @@ TEST_P(TransientFlip, IsFoundByRunningTwice) {
 // As a user meets it: the receipt as a file, the command on a sound machine.
 TEST_P(TransientFlip, IsFoundByTheCommand) {
   const auto faulty = Start(GetParam().second, 9);
-  const auto receipt = MakeReceipt("isobit test", "tiny", faulty->model().digest(),
-                                   Sampled().sampling, RunOne(*faulty, Sampled()));
-  ASSERT_TRUE(receipt.ok());
   TempFolder folder;
   const std::string path = folder.Path("receipt.json");
-  ASSERT_TRUE(WriteReceipt(path, *receipt).ok());
+  ASSERT_TRUE(WriteReceipt(path, ReceiptFrom(*faulty)).ok());
   const std::vector<std::string> command = {IsobitPath(),       "replay",   path,       "-m",
                                             WriteTinyModel({}), "--device", "reference"};
   const ProcessResult whole = RunProcess(folder, command);

@@ -1,5 +1,7 @@
 #include "tests/invariance/golden_digests.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <fstream>
 #include <utility>
@@ -99,6 +101,12 @@ std::vector<GoldenModel> GoldenTinyModels() {
 }
 
 std::string GoldenDigestsFolder() { return ISOBIT_SOURCE_DIR "/golden/digests/"; }
+
+json ReadGolden(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  return json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
 
 absl::StatusOr<json> ComputeGolden(const std::string& name, const std::string& model_path,
                                    std::unique_ptr<Backend> backend,

@@ -29,6 +29,9 @@ std::vector<GoldenModel> GoldenTinyModels();
 // The folder, below the source tree.
 std::string GoldenDigestsFolder();
 
+// A golden of one JSON value: discarded, and a failure of the test, if the file can't be read.
+nlohmann::json ReadGolden(const std::string& path);
+
 // The digests and ids of all requests in a file of request lines: {"name", "model_digest",
 // "requests": [{"id", "digest", "logits", "choices": [{"digest", "token_ids"}]}]}. `logits` is the
 // digest of every full row of logits, in order of choice and position.

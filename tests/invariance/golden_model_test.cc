@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "kernels/numerics/contract_version.h"
 #include "tests/invariance/golden_digests.h"
 #include "tests/invariance/tiny_engine.h"
@@ -14,8 +12,7 @@ namespace isobit {
 namespace {
 
 TEST(GoldenModel, SmolLm2) {
-  std::ifstream file(GoldenDigestsFolder() + "smollm2.json");
-  const nlohmann::json golden = nlohmann::json::parse(file, nullptr, false);
+  const nlohmann::json golden = ReadGolden(GoldenDigestsFolder() + "smollm2.json");
   ASSERT_TRUE(golden.is_object()) << "golden/digests/smollm2.json";
   EXPECT_EQ(golden["contract"], kContractVersion);
   int runs = 0;

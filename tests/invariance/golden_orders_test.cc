@@ -3,26 +3,18 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
-
 #include "kernels/numerics/contract_version.h"
+#include "tests/invariance/golden_digests.h"
 #include "tests/invariance/golden_orders.h"
 #include "tests/invariance/tiny_engine.h"
 
 namespace isobit {
 namespace {
 
-nlohmann::json ReadGolden() {
-  std::ifstream file(GoldenOrdersPath());
-  EXPECT_TRUE(file) << "golden/orders/trees.json";
-  return nlohmann::json::parse(file, nullptr, false);
-}
-
 class GoldenOrders : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenOrders, AreRevealed) {
-  const nlohmann::json golden = ReadGolden();
+  const nlohmann::json golden = ReadGolden(GoldenOrdersPath());
   ASSERT_TRUE(golden.is_object());
   EXPECT_EQ(golden["contract"], kContractVersion);
   const auto revealed = RevealGoldenOrders(*MakeBackend(GetParam()));
@@ -35,11 +27,7 @@ TEST_P(GoldenOrders, AreRevealed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GoldenOrders, testing::ValuesIn(BackendNames()),
-                         [](const testing::TestParamInfo<std::string>& backend) {
-                           std::string name = backend.param;
-                           std::ranges::replace(name, ' ', '_');
-                           return name;
-                         });
+                         BackendTestName);
 
 }  // namespace
 }  // namespace isobit

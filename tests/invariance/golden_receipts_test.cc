@@ -41,11 +41,7 @@ TEST(GoldenReceiptFiles, AllAreRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GoldenReceipts, testing::ValuesIn(BackendNames()),
-                         [](const testing::TestParamInfo<std::string>& backend) {
-                           std::string name = backend.param;
-                           std::ranges::replace(name, ' ', '_');
-                           return name;
-                         });
+                         BackendTestName);
 
 }  // namespace
 }  // namespace isobit

@@ -3,20 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "kernels/numerics/contract_version.h"
 #include "tests/invariance/golden_digests.h"
 #include "tests/invariance/tiny_engine.h"
 
 namespace isobit {
 namespace {
-
-nlohmann::json ReadGolden(const std::string& name) {
-  std::ifstream file(GoldenDigestsFolder() + name);
-  EXPECT_TRUE(file) << name;
-  return nlohmann::json::parse(file, nullptr, false);
-}
 
 // Field by field, so that a failure says which request of which model differs, and where.
 void ExpectEqual(const nlohmann::json& golden, const absl::StatusOr<nlohmann::json>& got) {
@@ -41,15 +33,11 @@ void ExpectEqual(const nlohmann::json& golden, const absl::StatusOr<nlohmann::js
 class GoldenTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, TinyModels) {
-  ExpectEqual(ReadGolden("tiny.json"), ComputeTinyGoldens([] { return MakeBackend(GetParam()); }));
+  ExpectEqual(ReadGolden(GoldenDigestsFolder() + "tiny.json"),
+              ComputeTinyGoldens([] { return MakeBackend(GetParam()); }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, GoldenTest, testing::ValuesIn(BackendNames()),
-                         [](const testing::TestParamInfo<std::string>& backend) {
-                           std::string name = backend.param;
-                           std::ranges::replace(name, ' ', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Backends, GoldenTest, testing::ValuesIn(BackendNames()), BackendTestName);
 
 }  // namespace
 }  // namespace isobit

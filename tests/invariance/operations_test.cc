@@ -148,11 +148,7 @@ TEST_P(OperationsTest, Case29NormOverRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, OperationsTest, testing::ValuesIn(BackendNames()),
-                         [](const testing::TestParamInfo<std::string>& backend) {
-                           std::string name = backend.param;
-                           std::ranges::replace(name, ' ', '_');
-                           return name;
-                         });
+                         BackendTestName);
 
 // Beyond the 1024 keys of one split.
 TEST(Operations, AttentionOverSeveralSplits) {

@@ -242,11 +242,7 @@ TEST_P(BackendOrderTest, IsTheContracts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, BackendOrderTest, testing::ValuesIn(BackendNames()),
-                         [](const testing::TestParamInfo<std::string>& backend) {
-                           std::string name = backend.param;
-                           std::ranges::replace(name, ' ', '_');
-                           return name;
-                         });
+                         BackendTestName);
 
 TEST(BackendOrder, WindowAndThreeSplits) {
   const auto backend = MakeBackend("cpu");

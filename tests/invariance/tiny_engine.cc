@@ -1,6 +1,6 @@
 #include "tests/invariance/tiny_engine.h"
 
-#include <gtest/gtest.h>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "invariance/random.h"
@@ -34,6 +34,12 @@ std::vector<std::string> BackendNames() {
     names.push_back(absl::StrCat("cpu ", set.name));
   }
   return names;
+}
+
+std::string BackendTestName(const testing::TestParamInfo<std::string>& backend) {
+  std::string name = backend.param;
+  std::ranges::replace(name, ' ', '_');
+  return name;
 }
 
 std::unique_ptr<Model> LoadTiny(const TinyModelOptions& tiny, const std::string& backend) {

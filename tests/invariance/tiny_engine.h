@@ -4,6 +4,8 @@
 // Engines on a tiny model, stepped by hand, and what comes of requests alone. Failures to set up
 // are test failures.
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +28,8 @@ bool HasCuda();
 // "reference", the CPU backend with every instruction set that this machine has, and "cuda" where
 // there is one.
 std::vector<std::string> BackendNames();
+// In the name of a test that is run with each of them.
+std::string BackendTestName(const testing::TestParamInfo<std::string>& backend);
 
 std::unique_ptr<Model> LoadTiny(const TinyModelOptions& tiny = {},
                                 const std::string& backend = "cpu");
