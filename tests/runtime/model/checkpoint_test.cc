@@ -14,6 +14,7 @@
 #include "runtime/model/hf_config.h"
 #include "tests/runtime/model/family_files.h"
 #include "tests/runtime/model/gguf_builder.h"
+#include "tests/tools/isobit/temp_folder.h"
 
 namespace isobit {
 namespace {
@@ -23,21 +24,19 @@ using testing::HasSubstr;
 
 class CheckpointTest : public testing::Test {
  protected:
-  ~CheckpointTest() override { std::filesystem::remove_all(folder_); }
-
   // The model `name` with `change` made to its description before it is written.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenFolder(const std::string& name,
                                                          const std::function<void(json&)>& change) {
     json entry = FamilyGoldens()[name];
     change(entry);
-    WriteFolder(entry, folder_);
-    return Checkpoint::Open(folder_);
+    WriteFolder(entry, folder_.path());
+    return Checkpoint::Open(folder_.path());
   }
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenGguf(const std::string& name,
                                                        const std::function<void(json&)>& change) {
     json entry = FamilyGoldens()[name];
     change(entry);
-    return Checkpoint::Open(WriteGguf(entry, folder_ + "/model"));
+    return Checkpoint::Open(WriteGguf(entry, folder_.Path("model")));
   }
 
   static void ExpectError(const absl::StatusOr<std::unique_ptr<Checkpoint>>& opened,
@@ -52,11 +51,11 @@ class CheckpointTest : public testing::Test {
     const auto opened = OpenFolder(name, [&](json& entry) { entry["config"][key] = value; });
     ExpectError(opened, parts);
     if (!opened.ok()) {
-      EXPECT_THAT(std::string(opened.status().message()), HasSubstr(folder_));
+      EXPECT_THAT(std::string(opened.status().message()), HasSubstr(folder_.path()));
     }
   }
 
-  const std::string folder_ = NewFolder("checkpoint");
+  const TempFolder folder_;
 };
 
 TEST_F(CheckpointTest, ContradictionsOfConfigAndTensorsAreNamed) {
@@ -168,12 +167,12 @@ TEST_F(CheckpointTest, GgufFilesAreRefusedByTheirOwnNames) {
 
 TEST_F(CheckpointTest, PartsOfASplitFileMustFit) {
   const json entry = FamilyGoldens()["llama"];
-  const std::string first = WriteGguf(entry, folder_ + "/model", 2);
+  const std::string first = WriteGguf(entry, folder_.Path("model"), 2);
   EXPECT_TRUE(Checkpoint::Open(first).ok());
-  const std::string second = folder_ + "/model-00002-of-00002.gguf";
+  const std::string second = folder_.Path("model-00002-of-00002.gguf");
   ExpectError(Checkpoint::Open(second), {"part 2 of 2", "give the first part", "-00001-of-00002"});
-  std::filesystem::copy_file(first, folder_ + "/renamed.gguf");
-  ExpectError(Checkpoint::Open(folder_ + "/renamed.gguf"), {"must end in -00001-of-00002.gguf"});
+  std::filesystem::copy_file(first, folder_.Path("renamed.gguf"));
+  ExpectError(Checkpoint::Open(folder_.Path("renamed.gguf")), {"must end in -00001-of-00002.gguf"});
   std::filesystem::remove(second);
   ExpectError(Checkpoint::Open(first), {second, "can't open"});
   std::filesystem::copy_file(first, second);
@@ -281,7 +280,7 @@ TEST_F(CheckpointTest, GeluOfGemma1IsTheTanhForm) {
 }
 
 TEST_F(CheckpointTest, GenerationDefaultsAreRead) {
-  WriteFile(folder_ + "/generation_config.json",
+  WriteFile(folder_.Path("generation_config.json"),
             R"({"do_sample":true,"temperature":0.6,"top_p":0.95,"top_k":20,"min_p":null,
                 "repetition_penalty":1.1,"eos_token_id":[2,7],"transformers_version":"5"})");
   const auto checkpoint = OpenFolder("llama", [](json&) {});

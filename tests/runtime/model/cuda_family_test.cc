@@ -1,6 +1,5 @@
 // Every family of models on the GPU: the CPU's bits, prefilled whole, in chunks and token by token.
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,15 +8,10 @@
 #include "kernels/backends.h"
 #include "tests/runtime/model/family_files.h"
 #include "tests/runtime/model/family_models.h"
+#include "tests/tools/isobit/temp_folder.h"
 
 namespace isobit {
 namespace {
-
-std::vector<std::string> Names() {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : FamilyGoldens().items()) names.push_back(name);
-  return names;
-}
 
 class CudaFamilyTest : public testing::TestWithParam<std::string> {};
 
@@ -26,11 +20,10 @@ TEST_P(CudaFamilyTest, HasTheBitsOfTheCpu) {
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status().ToString();
   ASSERT_TRUE(backend.ok()) << backend.status().ToString();
   const nlohmann::json& entry = FamilyGoldens()[GetParam()];
-  const std::string folder = NewFolder("cuda-family-" + GetParam());
-  WriteFolder(entry, folder);
-  const auto on_cpu = LoadFamily(folder, CpuBackend());
-  const auto on_gpu = LoadFamily(folder, *std::move(backend));
-  std::filesystem::remove_all(folder);
+  const TempFolder folder;
+  WriteFolder(entry, folder.path());
+  const auto on_cpu = LoadFamily(folder.path(), CpuBackend());
+  const auto on_gpu = LoadFamily(folder.path(), *std::move(backend));
   ASSERT_TRUE(on_cpu != nullptr && on_gpu != nullptr);
   EXPECT_EQ(on_cpu->digest(), on_gpu->digest());
   const std::vector<int32_t> ids = entry["ids"];
@@ -40,7 +33,7 @@ TEST_P(CudaFamilyTest, HasTheBitsOfTheCpu) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CudaFamilyTest, testing::ValuesIn(Names()),
+INSTANTIATE_TEST_SUITE_P(All, CudaFamilyTest, testing::ValuesIn(FamilyGoldenNames()),
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace

@@ -1,15 +1,13 @@
 #include "tests/runtime/model/family_files.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "invariance/random.h"
 #include "kernels/numerics/bf16.h"
 #include "tests/runtime/model/safetensors_builder.h"
 
@@ -19,13 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint32_t kGgufF32 = 0, kGgufBf16 = 30;
-
-uint64_t SplitMix64(uint64_t x) {
-  x += 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 uint64_t Fnv1a(const std::string& text) {
   uint64_t value = 0xCBF29CE484222325u;
@@ -41,7 +32,7 @@ std::vector<Bf16> Weights(const json& tensor) {
   for (const json& n : tensor["shape"]) count *= n.get<size_t>();
   std::vector<Bf16> values(count);
   for (size_t i = 0; i < count; ++i) {
-    const uint64_t bits = SplitMix64(seed + i);
+    const uint64_t bits = SplitMix(seed + i).Next();
     int64_t sum = 0;
     for (int k = 0; k < 4; ++k) sum += static_cast<int64_t>(bits >> (16 * k) & 0xFFFF);
     values[i] = RoundToBf16(
@@ -142,17 +133,18 @@ const json& FamilyGoldens() {
   return *kGoldens;
 }
 
+std::vector<std::string> FamilyGoldenNames(bool with_gguf_only) {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : FamilyGoldens().items()) {
+    if (!with_gguf_only || entry.contains("gguf")) names.push_back(name);
+  }
+  return names;
+}
+
 void WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream out(path, std::ios::binary);
   out << bytes;
   ASSERT_TRUE(out.flush()) << path;
-}
-
-std::string NewFolder(const std::string& name) {
-  const std::string path = absl::StrCat(testing::TempDir(), "isobit-", name, "-", getpid());
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path;
 }
 
 void WriteFolder(const json& entry, const std::string& folder, const FolderOptions& options) {

@@ -15,6 +15,8 @@ namespace isobit {
 
 // Name to entry, as the script describes them.
 const nlohmann::json& FamilyGoldens();
+// All names, or only of what has a GGUF form too.
+std::vector<std::string> FamilyGoldenNames(bool with_gguf_only = false);
 
 struct FolderOptions {
   std::string dtype = "BF16";       // or "F32", "F16"
@@ -32,9 +34,6 @@ std::string WriteGguf(const nlohmann::json& entry, const std::string& stem, int 
                       const std::function<void(GgufBuilder&)>& add = {});
 
 void WriteFile(const std::string& path, const std::string& bytes);
-
-// A new empty folder below the test's temporary one.
-std::string NewFolder(const std::string& name);
 
 }  // namespace isobit
 

@@ -2,7 +2,6 @@
 // (golden/model/families.json, made by golden/model/make_families.py).
 
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -17,6 +16,7 @@
 #include "tests/runtime/model/family_files.h"
 #include "tests/runtime/model/family_models.h"
 #include "tests/runtime/model/whole_model.h"
+#include "tests/tools/isobit/temp_folder.h"
 
 namespace isobit {
 namespace {
@@ -61,16 +61,15 @@ Error ErrorOfBf16(const json& entry) {
 
 class FamilyTest : public testing::TestWithParam<std::string> {
  protected:
-  void SetUp() override { WriteFolder(entry_, folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { WriteFolder(entry_, folder_.path()); }
 
   const json& entry_ = FamilyGoldens()[GetParam()];
   const std::vector<int32_t> ids_ = entry_["ids"];
-  const std::string folder_ = NewFolder("family-" + GetParam());
+  const TempFolder folder_;
 };
 
 TEST_P(FamilyTest, IsNoFurtherFromFp32ThanTransformersInBf16) {
-  const auto model = LoadFamily(folder_, CpuBackend());
+  const auto model = LoadFamily(folder_.path(), CpuBackend());
   ASSERT_NE(model, nullptr);
   const Error ours = ErrorOf(Logits(*model, ids_), model->config().vocab, entry_);
   const Error theirs = ErrorOfBf16(entry_);
@@ -83,8 +82,8 @@ TEST_P(FamilyTest, IsNoFurtherFromFp32ThanTransformersInBf16) {
 }
 
 TEST_P(FamilyTest, TheReferenceBackendGivesTheSameBits) {
-  const auto fast = LoadFamily(folder_, CpuBackend());
-  const auto reference = LoadFamily(folder_, CreateReferenceBackend());
+  const auto fast = LoadFamily(folder_.path(), CpuBackend());
+  const auto reference = LoadFamily(folder_.path(), CreateReferenceBackend());
   ASSERT_TRUE(fast != nullptr && reference != nullptr);
   EXPECT_EQ(fast->digest(), reference->digest());
   const std::vector<int32_t> some(ids_.begin(), ids_.begin() + 48);  // it is slow
@@ -95,8 +94,8 @@ TEST_P(FamilyTest, TheReferenceBackendGivesTheSameBits) {
 class GgufFamilyTest : public FamilyTest {};
 
 TEST_P(GgufFamilyTest, GgufAndFolderAreOneModel) {
-  const auto folder = LoadFamily(folder_, CpuBackend());
-  const auto file = LoadFamily(WriteGguf(entry_, folder_ + "/model"), CpuBackend());
+  const auto folder = LoadFamily(folder_.path(), CpuBackend());
+  const auto file = LoadFamily(WriteGguf(entry_, folder_.Path("model")), CpuBackend());
   ASSERT_TRUE(folder != nullptr && file != nullptr);
   EXPECT_EQ(folder->digest(), file->digest());
   EXPECT_EQ(Logits(*folder, ids_), Logits(*file, ids_));
@@ -104,59 +103,49 @@ TEST_P(GgufFamilyTest, GgufAndFolderAreOneModel) {
 
 // How a model is cut into files, and how wide its numbers are stored, changes nothing.
 TEST_P(FamilyTest, FilesAndWidthsDoNotMatter) {
-  const auto model = LoadFamily(folder_, CpuBackend());
+  const auto model = LoadFamily(folder_.path(), CpuBackend());
   ASSERT_NE(model, nullptr);
-  const std::string other = NewFolder("family-other-" + GetParam());
-  WriteFolder(entry_, other, {.dtype = "F32", .shards = 3});
-  const auto wide = LoadFamily(other, CpuBackend());
+  const TempFolder other(".other");
+  WriteFolder(entry_, other.path(), {.dtype = "F32", .shards = 3});
+  const auto wide = LoadFamily(other.path(), CpuBackend());
   ASSERT_NE(wide, nullptr);
   EXPECT_EQ(wide->digest(), model->digest());
   EXPECT_THAT(wide->load_note(), testing::HasSubstr("in 3 files"));
   EXPECT_THAT(wide->load_note(), testing::HasSubstr("rounded once to bf16"));
   EXPECT_THAT(model->load_note(), testing::HasSubstr("used as stored"));
   if (entry_.contains("gguf")) {
-    const auto split = LoadFamily(WriteGguf(entry_, other + "/model", 2), CpuBackend());
+    const auto split = LoadFamily(WriteGguf(entry_, other.Path("model"), 2), CpuBackend());
     ASSERT_NE(split, nullptr);
     EXPECT_EQ(split->digest(), model->digest());
     EXPECT_THAT(split->load_note(), testing::HasSubstr("in 2 parts"));
   }
-  std::filesystem::remove_all(other);
 }
 
 // Every normal bf16 in the range of fp16 is an fp16 number.
 TEST(WidthsTest, Fp16WeightsAreRoundedOnceToBf16) {
   const json& entry = FamilyGoldens()["llama"];
-  const std::string halves = NewFolder("halves"), same = NewFolder("same");
-  WriteFolder(entry, halves, {.dtype = "F16", .only_normal_halves = true});
-  WriteFolder(entry, same, {.dtype = "BF16", .only_normal_halves = true});
-  const auto from_halves = LoadFamily(halves, CpuBackend()),
-             from_same = LoadFamily(same, CpuBackend());
+  const TempFolder halves(".halves"), same(".same");
+  WriteFolder(entry, halves.path(), {.dtype = "F16", .only_normal_halves = true});
+  WriteFolder(entry, same.path(), {.dtype = "BF16", .only_normal_halves = true});
+  const auto from_halves = LoadFamily(halves.path(), CpuBackend()),
+             from_same = LoadFamily(same.path(), CpuBackend());
   ASSERT_TRUE(from_halves != nullptr && from_same != nullptr);
   EXPECT_EQ(from_halves->digest(), from_same->digest());
   EXPECT_THAT(from_halves->load_note(), testing::HasSubstr("F16; weights rounded once to bf16"));
-  std::filesystem::remove_all(halves);
-  std::filesystem::remove_all(same);
 }
 
-std::vector<std::string> Names(bool with_gguf_only = false) {
-  std::vector<std::string> names;
-  for (const auto& [name, entry] : FamilyGoldens().items()) {
-    if (!with_gguf_only || entry.contains("gguf")) names.push_back(name);
-  }
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, FamilyTest, testing::ValuesIn(Names()),
+INSTANTIATE_TEST_SUITE_P(All, FamilyTest, testing::ValuesIn(FamilyGoldenNames()),
                          [](const auto& instance) { return instance.param; });
 
-INSTANTIATE_TEST_SUITE_P(All, GgufFamilyTest, testing::ValuesIn(Names(/*with_gguf_only=*/true)),
+INSTANTIATE_TEST_SUITE_P(All, GgufFamilyTest,
+                         testing::ValuesIn(FamilyGoldenNames(/*with_gguf_only=*/true)),
                          [](const auto& instance) { return instance.param; });
 
 // Whole models with their tokenizers and recommendations, as users have them.
 TEST(WholeModelTest, TheFolderAndTheGgufFileAreOneModel) {
-  const std::string folder = NewFolder("whole");
-  const std::string file = WriteWholeModel("qwen2", folder);
-  const auto from_folder = Model::Load(folder, CpuBackend(), 64);
+  const TempFolder folder;
+  const std::string file = WriteWholeModel("qwen2", folder.path());
+  const auto from_folder = Model::Load(folder.path(), CpuBackend(), 64);
   const auto from_file = Model::Load(file, CpuBackend(), 64);
   ASSERT_TRUE(from_folder.ok()) << from_folder.status().ToString();
   ASSERT_TRUE(from_file.ok()) << from_file.status().ToString();
@@ -165,7 +154,6 @@ TEST(WholeModelTest, TheFolderAndTheGgufFileAreOneModel) {
   EXPECT_EQ((*from_folder)->generation_defaults().temperature, 0.6);
   EXPECT_EQ((*from_folder)->config().DescribeDeviations(), "biases of query, key and value");
   EXPECT_TRUE((*from_folder)->tokenizer().chat_template().has_value());
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Families, EachIsTested) {
@@ -183,13 +171,12 @@ TEST(Families, EachIsTested) {
 // Models that differ in anything that decides bits have different digests.
 TEST(Families, NoTwoHaveOneDigest) {
   std::set<std::string> digests;
-  for (const std::string& name : Names()) {
-    const std::string folder = NewFolder("digest-" + name);
-    WriteFolder(FamilyGoldens()[name], folder);
-    const auto model = LoadFamily(folder, CpuBackend());
+  for (const std::string& name : FamilyGoldenNames()) {
+    const TempFolder folder;
+    WriteFolder(FamilyGoldens()[name], folder.path());
+    const auto model = LoadFamily(folder.path(), CpuBackend());
     ASSERT_NE(model, nullptr) << name;
     EXPECT_TRUE(digests.insert(model->digest().ToHex()).second) << name;
-    std::filesystem::remove_all(folder);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "runtime/model/safetensors.h"
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "tests/runtime/model/family_files.h"
 #include "tests/runtime/model/gguf_builder.h"
 #include "tests/runtime/model/safetensors_builder.h"
+#include "tests/tools/isobit/temp_folder.h"
 
 namespace isobit {
 namespace {
@@ -124,30 +124,30 @@ TEST(SafetensorsTest, RefusesOverlapsAndGaps) {
 class SafetensorsFolderTest : public testing::Test {
  protected:
   SafetensorsFolderTest() {
-    WriteFile(folder_ + "/one.safetensors",
+    WriteFile(folder_.Path("one.safetensors"),
               SafetensorsBuilder().Tensor("a", "BF16", {1}, "aa").Build());
-    WriteFile(folder_ + "/two.safetensors",
+    WriteFile(folder_.Path("two.safetensors"),
               SafetensorsBuilder().Tensor("b", "BF16", {1}, "bb").Build());
   }
-  ~SafetensorsFolderTest() override { std::filesystem::remove_all(folder_); }
 
   void WriteIndex(const json& weight_map) {
-    WriteFile(folder_ + "/model.safetensors.index.json", json{{"weight_map", weight_map}}.dump());
+    WriteFile(folder_.Path("model.safetensors.index.json"),
+              json{{"weight_map", weight_map}}.dump());
   }
   void ExpectFolderError(const std::vector<std::string>& parts) {
-    const auto opened = SafetensorsFolder::Open(folder_);
+    const auto opened = SafetensorsFolder::Open(folder_.path());
     ASSERT_FALSE(opened.ok()) << parts[0];
     for (const std::string& part : parts) {
       EXPECT_THAT(std::string(opened.status().message()), HasSubstr(part));
     }
   }
 
-  const std::string folder_ = NewFolder("safetensors");
+  const TempFolder folder_;
 };
 
 TEST_F(SafetensorsFolderTest, FollowsItsIndex) {
   WriteIndex({{"a", "one.safetensors"}, {"b", "two.safetensors"}});
-  const auto store = SafetensorsFolder::Open(folder_);
+  const auto store = SafetensorsFolder::Open(folder_.path());
   ASSERT_TRUE(store.ok()) << store.status().ToString();
   EXPECT_EQ((*store)->files(), 2u);
   ASSERT_NE((*store)->FindTensor("b"), nullptr);
@@ -160,7 +160,7 @@ TEST_F(SafetensorsFolderTest, FollowsItsIndex) {
 TEST_F(SafetensorsFolderTest, RefusesAnIndexThatLies) {
   WriteIndex({{"a", "one.safetensors"}});
   WriteFile(
-      folder_ + "/one.safetensors",
+      folder_.Path("one.safetensors"),
       SafetensorsBuilder().Tensor("a", "BF16", {1}, "aa").Tensor("x", "BF16", {1}, "xx").Build());
   ExpectFolderError({"'x'", "not listed"});
   WriteIndex({{"a", "two.safetensors"}});
@@ -173,16 +173,16 @@ TEST_F(SafetensorsFolderTest, RefusesAnIndexThatLies) {
   ExpectFolderError({"is in 3"});
   WriteIndex({{"a", "three.safetensors"}});
   ExpectFolderError({"three.safetensors", "can't open"});
-  WriteFile(folder_ + "/model.safetensors.index.json", "{}");
+  WriteFile(folder_.Path("model.safetensors.index.json"), "{}");
   ExpectFolderError({"weight_map"});
-  WriteFile(folder_ + "/two.safetensors",
+  WriteFile(folder_.Path("two.safetensors"),
             SafetensorsBuilder().Tensor("a", "BF16", {1}, "aa").Build());
   WriteIndex({{"a", "one.safetensors"}, {"b", "two.safetensors"}});
   ExpectFolderError({"'a' is also in", "one.safetensors"});
 }
 
 TEST_F(SafetensorsFolderTest, AFolderWithoutWeightsIsNamed) {
-  ExpectFolderError({folder_ + "/model.safetensors", "can't open"});
+  ExpectFolderError({folder_.Path("model.safetensors"), "can't open"});
 }
 
 }  // namespace

@@ -16,8 +16,9 @@ namespace isobit {
 // A folder of one test, removed at its end.
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  // `suffix` tells folders of one test apart.
+  explicit TempFolder(const std::string& suffix = "") {
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->name() + suffix;
     std::replace(name.begin(), name.end(), '/', '.');  // of a parameter
     folder_ = std::filesystem::path(::testing::TempDir()) /
               ("isobit." + std::to_string(getpid()) + "." + name);
@@ -27,6 +28,7 @@ class TempFolder {
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
 
+  std::string path() const { return folder_.string(); }
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
 
   // Writes a file and returns its path.
