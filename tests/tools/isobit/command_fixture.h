@@ -18,14 +18,22 @@ class CommandTest : public ::testing::Test {
   using Arguments = std::vector<std::string>;
 
   // `isobit COMMAND -m MODEL ARGUMENTS`
-  Arguments CommandLine(const std::string& command, const Arguments& arguments) const {
-    Arguments line = {IsobitPath(), command, "-m", model_};
+  static Arguments CommandLineOn(const std::string& model, const std::string& command,
+                                 const Arguments& arguments) {
+    Arguments line = {IsobitPath(), command, "-m", model};
     line.insert(line.end(), arguments.begin(), arguments.end());
     return line;
   }
+  Arguments CommandLine(const std::string& command, const Arguments& arguments) const {
+    return CommandLineOn(model_, command, arguments);
+  }
+  ProcessResult RunOn(const std::string& model, const std::string& command,
+                      const Arguments& arguments, std::string_view input = "") const {
+    return RunProcess(folder_, CommandLineOn(model, command, arguments), input);
+  }
   ProcessResult Run(const std::string& command, const Arguments& arguments,
                     std::string_view input = "") const {
-    return RunProcess(folder_, CommandLine(command, arguments), input);
+    return RunOn(model_, command, arguments, input);
   }
 
   // Answers of `batch` to these requests, one a line.

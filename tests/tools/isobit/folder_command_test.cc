@@ -29,12 +29,6 @@ class FolderCommand : public CommandTest, public testing::WithParamInterface<con
     std::filesystem::rename(WriteWholeModel(GetParam(), model_), file_);
   }
 
-  ProcessResult RunFile(const std::string& command, const Arguments& arguments,
-                        std::string_view input = "") const {
-    Arguments line = {IsobitPath(), command, "-m", file_};
-    line.insert(line.end(), arguments.begin(), arguments.end());
-    return RunProcess(folder_, line, input);
-  }
   // What `run` prints without its speed: from "digest" to the end of the digest.
   static std::string DigestIn(const std::string& text) {
     const size_t at = text.find("digest ");
@@ -46,7 +40,7 @@ class FolderCommand : public CommandTest, public testing::WithParamInterface<con
 
 TEST_P(FolderCommand, RunAndBatchGiveTheBitsOfTheGgufFile) {
   const Arguments run = {"-p", "One 2 three", "-n", "24", "--temp", "0.8", "--seed", "3"};
-  const ProcessResult of_folder = Run("run", run), of_file = RunFile("run", run);
+  const ProcessResult of_folder = Run("run", run), of_file = RunOn(file_, "run", run);
   ASSERT_EQ(of_folder.exit_code, 0) << of_folder.err;
   ASSERT_EQ(of_file.exit_code, 0) << of_file.err;
   EXPECT_EQ(of_folder.out, of_file.out);
@@ -59,7 +53,7 @@ TEST_P(FolderCommand, RunAndBatchGiveTheBitsOfTheGgufFile) {
       R"({"id":"b","messages":[{"role":"user","content":"hi"}],"seed":1,"prompt_logprobs":1})"
       "\n";
   const std::vector<json> answers = Batch(requests);
-  const ProcessResult answers_of_file = RunFile("batch", {"-", "-o", "-"}, requests);
+  const ProcessResult answers_of_file = RunOn(file_, "batch", {"-", "-o", "-"}, requests);
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_EQ(answers, ParseLines(answers_of_file.out));
   EXPECT_FALSE(answers[0].contains("error")) << answers[0];
@@ -68,7 +62,7 @@ TEST_P(FolderCommand, RunAndBatchGiveTheBitsOfTheGgufFile) {
 TEST_P(FolderCommand, AReceiptOfOneIsReplayedOnTheOther) {
   const std::string receipt = folder_.Path("receipt.json");
   ASSERT_EQ(Run("run", {"-p", "One", "-n", "8", "--seed", "3", "--receipt", receipt}).exit_code, 0);
-  const ProcessResult replay = RunFile("replay", {receipt});
+  const ProcessResult replay = RunOn(file_, "replay", {receipt});
   EXPECT_EQ(replay.exit_code, 0) << replay.out << replay.err;
   EXPECT_THAT(replay.out, HasSubstr("equal"));
 }
@@ -78,7 +72,8 @@ TEST_P(FolderCommand, InspectDescribesTheFolder) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return json::parse(result.out);
   };
-  const json folder = read(Run("inspect", {"--json"})), file = read(RunFile("inspect", {"--json"}));
+  const json folder = read(Run("inspect", {"--json"})),
+             file = read(RunOn(file_, "inspect", {"--json"}));
   EXPECT_EQ(folder["model_digest"], file["model_digest"]);
   EXPECT_EQ(folder["tokenizer"], file["tokenizer"]);
   for (const char* key :
@@ -99,7 +94,7 @@ TEST_P(FolderCommand, TokenizeReadsTheFoldersTokenizer) {
       "\n";
   const ProcessResult of_folder = Run("tokenize", {"-"}, lines);
   EXPECT_EQ(of_folder.exit_code, 0) << of_folder.err;
-  EXPECT_EQ(of_folder.out, RunFile("tokenize", {"-"}, lines).out);
+  EXPECT_EQ(of_folder.out, RunOn(file_, "tokenize", {"-"}, lines).out);
   const std::vector<json> answers = ParseLines(of_folder.out);
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_EQ(answers[0].at("ids"), json({97, 32, 49, 50, kWholeModelEnd})) << "the bytes";

@@ -16,13 +16,12 @@ class LmEvalTest : public ServeTest {
 };
 
 TEST_F(LmEvalTest, ScoresAreThoseOfTheServerToTheLastBit) {
-  const std::string folder = ISOBIT_SOURCE_DIR;
-  const std::string python = folder + "/build/venv-lm-eval/bin/python";
+  const std::string python = ProgramPath(kLmEvalPrograms) + "/python";
   if (!std::filesystem::exists(python)) GTEST_SKIP() << "run tools/setup.sh --lm-eval";
   const Served served = Serve();
-  const ProcessResult result = RunProcess(
-      folder_,
-      {python, folder + "/tests/tools/isobit/lm_eval/check_scores.py", served.url, "served"});
+  const ProcessResult result =
+      RunProcess(folder_, {python, ISOBIT_SOURCE_DIR "/tests/tools/isobit/lm_eval/check_scores.py",
+                           served.url, "served"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, ::testing::HasSubstr("accuracy "));
 }

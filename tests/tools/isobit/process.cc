@@ -25,6 +25,8 @@ void Redirect(const std::string& path, int flags, int descriptor) {
 
 std::string IsobitPath() { return ISOBIT_BINARY_DIR "/isobit"; }
 
+std::string ProgramPath(const std::string& name) { return ISOBIT_SOURCE_DIR "/build/" + name; }
+
 Process::Process(const TempFolder& folder, std::vector<std::string> command,
                  const std::string& input_path, const std::string& output) {
   static std::atomic<int> counter = 0;

@@ -16,6 +16,13 @@ namespace isobit {
 // The built command.
 std::string IsobitPath();
 
+// A program that tools/setup.sh puts below build/, where it may be missing.
+std::string ProgramPath(const std::string& name);
+inline constexpr char kOpenAiPython[] = "venv-openai/bin/python";
+inline constexpr char kLmEvalPrograms[] = "venv-lm-eval/bin";
+inline constexpr char kNginx[] = "programs/usr/sbin/nginx";
+inline constexpr char kPromtool[] = "programs/usr/bin/promtool";
+
 struct ProcessResult {
   int exit_code = -1;  // -1: ended by a signal
   int signal = 0;

@@ -1,8 +1,11 @@
 // `isobit serve` as a process of its own, and programs that people put around it: the openai
 // client, nginx, promtool.
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,13 +26,33 @@ namespace {
 using ::testing::HasSubstr;
 using json = nlohmann::json;
 
-// Where the set-up script puts the programs that these tests drive.
-std::string ProgramPath(const std::string& name) {
-  return std::string(ISOBIT_SOURCE_DIR) + "/build/" + name;
+sockaddr_in Local(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  return address;
 }
-const char kPython[] = "venv-openai/bin/python";
-const char kNginx[] = "programs/usr/sbin/nginx";
-const char kPromtool[] = "programs/usr/bin/promtool";
+
+// One that nobody has now; asked to choose, nginx does not say which it took.
+int FreePort() {
+  sockaddr_in address = Local(0);
+  socklen_t size = sizeof(address);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+bool IsListening(int port) {
+  const sockaddr_in address = Local(port);
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return connected;
+}
 
 class ServeCommandTest : public ServeTest {
  protected:
@@ -90,7 +113,7 @@ TEST_F(ServeCommandTest, WrongUseIsNamed) {
 }
 
 TEST_F(ServeCommandTest, TheOpenAiClientIsAtHome) {
-  const std::string python = ProgramPath(kPython);
+  const std::string python = ProgramPath(kOpenAiPython);
   ASSERT_TRUE(std::filesystem::exists(python)) << "run tools/setup.sh";
   const std::string keys = folder_.Write("keys", "a-key\n");
   const Served served = Serve({"--api-key-file", keys});
@@ -121,12 +144,7 @@ TEST_F(ServeCommandTest, ReplicasBehindNginxAreOne) {
   const Served two =
       Serve({"--threads", "2", "--no-prefix-cache", "--max-num-batched-tokens", "16"});
   const std::string folder = folder_.Path("");
-  // Asked for a port of its own, nginx could meet somebody else's: find one that is free.
-  int port = 0;
-  {
-    const Served placeholder = Serve();
-    port = placeholder.port;
-  }
+  const int port = FreePort();
   const std::string config = folder_.Write(
       "nginx.conf",
       absl::StrCat("daemon off;\npid ", folder, "nginx.pid;\nerror_log stderr;\n",
@@ -143,8 +161,7 @@ TEST_F(ServeCommandTest, ReplicasBehindNginxAreOne) {
   bool ready = false;
   for (int i = 0; i < 500 && !ready; ++i) {
     usleep(10000);
-    ready = RunProcess(folder_, {"/bin/bash", "-c", absl::StrCat("</dev/tcp/127.0.0.1/", port)})
-                .exit_code == 0;
+    ready = IsListening(port);
   }
   ASSERT_TRUE(ready) << "nginx does not listen";
   for (int i = 0; i < 6; ++i) {

@@ -41,9 +41,9 @@ class ServerDocsTest : public CommandTest {};
 
 TEST_F(ServerDocsTest, EverySnippetRuns) {
   const std::string source = ISOBIT_SOURCE_DIR;
-  const std::string python = source + "/build/venv-openai/bin/python";
-  const std::string nginx = source + "/build/programs/usr/sbin/nginx";
-  const std::string harness = source + "/build/venv-lm-eval/bin";
+  const std::string python = ProgramPath(kOpenAiPython);
+  const std::string nginx = ProgramPath(kNginx);
+  const std::string harness = ProgramPath(kLmEvalPrograms);
   ASSERT_TRUE(std::filesystem::exists(python) && std::filesystem::exists(nginx))
       << "run tools/setup.sh";
   const std::string model = WriteTinyModel();
