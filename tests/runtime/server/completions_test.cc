@@ -5,12 +5,14 @@
 
 #include "runtime/api/reply_format.h"
 #include "tests/runtime/server/server_fixture.h"
+#include "tests/runtime/server/streamed_answer.h"
 
 namespace isobit {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 using ::testing::StartsWith;
 using json = nlohmann::json;
 
@@ -118,12 +120,10 @@ TEST_F(CompletionsTest, AStreamNeverSplitsACharacter) {
                  {"ignore_eos", true}};
     const std::string whole = Complete(body)["choices"][0]["text"];
     body["stream"] = true;
-    std::string text;
     // Events are read as strict JSON, so half a character in one would fail.
-    for (const json& event : Post("/v1/completions", body).Events()) {
-      text += event["choices"][0]["text"];
-    }
-    EXPECT_EQ(text, whole) << seed;
+    EXPECT_THAT(ReadStreamedAnswer(Post("/v1/completions", body)).texts,
+                ElementsAre(Pair(0, whole)))
+        << seed;
     for (const char c : whole) multibyte += static_cast<unsigned char>(c) >= 0xc0;
   }
   EXPECT_GT(multibyte, 20);
@@ -202,16 +202,13 @@ TEST_F(CompletionsTest, EchoScoresThePrompt) {
     EXPECT_EQ(by_ids["choices"][0]["logprobs"]["token_logprobs"][i], logprobs["token_logprobs"][i]);
   }
   // Streamed, the prompt stands first.
-  std::string streamed;
-  for (const json& event : Post("/v1/completions", {{"prompt", prompt},
-                                                    {"max_tokens", 1},
-                                                    {"temperature", 0},
-                                                    {"echo", true},
-                                                    {"stream", true}})
-                               .Events()) {
-    streamed += event["choices"][0]["text"];
-  }
-  EXPECT_EQ(streamed, choice["text"]);
+  const HttpReply streamed = Post("/v1/completions", {{"prompt", prompt},
+                                                      {"max_tokens", 1},
+                                                      {"temperature", 0},
+                                                      {"echo", true},
+                                                      {"stream", true}});
+  EXPECT_THAT(ReadStreamedAnswer(streamed).texts,
+              ElementsAre(Pair(0, choice["text"].get<std::string>())));
 }
 
 TEST_F(CompletionsTest, PromptLogProbsAsVllmHasThem) {
@@ -246,21 +243,19 @@ TEST_F(CompletionsTest, ManyPromptsAndManyChoices) {
     EXPECT_EQ(answer["choices"][3 + i]["digest"], alone["choices"][i]["digest"]);
   }
   // Streamed, each choice by its index.
-  std::vector<std::string> streamed(6), digests(6);
-  for (const json& event : Post("/v1/completions", {{"prompt", {"one", "two"}},
-                                                    {"n", 3},
-                                                    {"max_tokens", 5},
-                                                    {"seed", 9},
-                                                    {"ignore_eos", true},
-                                                    {"stream", true}})
-                               .Events()) {
-    const json& choice = event["choices"][0];
-    streamed[choice["index"]] += choice["text"];
-    if (choice.contains("digest")) digests[choice["index"]] = choice["digest"];
-  }
-  for (size_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(streamed[i], answer["choices"][i]["text"]);
-    EXPECT_EQ(digests[i], answer["choices"][i]["digest"]);
+  const StreamedAnswer streamed =
+      ReadStreamedAnswer(Post("/v1/completions", {{"prompt", {"one", "two"}},
+                                                  {"n", 3},
+                                                  {"max_tokens", 5},
+                                                  {"seed", 9},
+                                                  {"ignore_eos", true},
+                                                  {"stream", true}}));
+  ASSERT_EQ(streamed.texts.size(), 6u);
+  ASSERT_EQ(streamed.digests.size(), 6u);
+  for (int i = 0; i < 6; ++i) {
+    const json& choice = answer["choices"][static_cast<size_t>(i)];
+    EXPECT_EQ(streamed.texts.at(i), choice["text"]);
+    EXPECT_EQ(streamed.digests.at(i), choice["digest"]);
   }
   const json by_ids = Complete({{"prompt", {{1, 2, 3}, {4, 5}}}, {"max_tokens", 2}, {"seed", 1}});
   EXPECT_EQ(by_ids["choices"].size(), 2u);

@@ -61,20 +61,12 @@ TEST_F(LoadTest, AThousandStreamsAreWhatEachIsAlone) {
   StartOnEngine(options);
 
   std::vector<StreamedAnswer> alone;
-  for (int kind = 0; kind < kKinds; ++kind) {
-    alone.push_back(ReadStreamedAnswer(Post("/v1/completions", Kind(kind))));
-    ASSERT_FALSE(alone.back().digest.empty());
-  }
+  ASSERT_NO_FATAL_FAILURE(AskEachAlone(port_, Kind, kKinds, alone));
   const int64_t before = PeakMebibytes();
 
   const auto begin = std::chrono::steady_clock::now();
   std::vector<HttpClient> clients;
-  clients.reserve(kStreams);
-  for (int i = 0; i < kStreams; ++i) {
-    clients.emplace_back(port_);
-    ASSERT_TRUE(
-        clients.back().Send(RequestText("POST", "/v1/completions", Kind(i % kKinds).dump())));
-  }
+  ASSERT_NO_FATAL_FAILURE(SendAll(port_, Kind, kKinds, kStreams, clients));
   size_t tokens = 0;
   int equal = 0;
   for (int i = 0; i < kStreams; ++i) {

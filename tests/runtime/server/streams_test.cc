@@ -35,22 +35,14 @@ TEST_F(StreamsTest, EachIsWhatItIsAlone) {
   // Alone: one at a time.
   StartServer();
   std::vector<StreamedAnswer> alone;
-  for (int kind = 0; kind < kKinds; ++kind) {
-    alone.push_back(ReadStreamedAnswer(Post("/v1/completions", Kind(kind))));
-    ASSERT_FALSE(alone.back().digest.empty());
-  }
+  ASSERT_NO_FATAL_FAILURE(AskEachAlone(port_, Kind, kKinds, alone));
   server_.reset();
   // Together, with few pages: preemption and eviction go on behind it all.
   StartServer(
       {},
       {.max_num_seqs = 24, .max_num_batched_tokens = 64, .block_size = 16, .kv_cache_tokens = 400});
   std::vector<HttpClient> clients;
-  clients.reserve(kStreams);
-  for (int i = 0; i < kStreams; ++i) {
-    clients.emplace_back(port_);
-    ASSERT_TRUE(
-        clients.back().Send(RequestText("POST", "/v1/completions", Kind(i % kKinds).dump())));
-  }
+  ASSERT_NO_FATAL_FAILURE(SendAll(port_, Kind, kKinds, kStreams, clients));
   // Some go away in the middle.
   int compared = 0;
   for (int i = 0; i < kStreams; ++i) {
@@ -74,10 +66,8 @@ TEST_F(StreamsTest, EachIsWhatItIsAlone) {
 TEST_F(StreamsTest, KeptConnectionsAndAllEndpointsAtOnce) {
   constexpr int kKinds = 12;
   StartServer({}, {.max_num_seqs = 8});
-  std::vector<std::string> digests;
-  for (int kind = 0; kind < kKinds; ++kind) {
-    digests.push_back(ReadStreamedAnswer(Post("/v1/completions", Kind(kind))).digest);
-  }
+  std::vector<StreamedAnswer> alone;
+  ASSERT_NO_FATAL_FAILURE(AskEachAlone(port_, Kind, kKinds, alone));
   std::atomic<int> wrong = 0, right = 0;
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; ++t) {
@@ -87,6 +77,7 @@ TEST_F(StreamsTest, KeptConnectionsAndAllEndpointsAtOnce) {
       for (int i = 0; i < 20; ++i) {
         const auto kind = static_cast<int>(random.Below(kKinds));
         json body = Kind(kind);
+        const std::string& digest = alone[static_cast<size_t>(kind)].digest;
         switch (random.Below(4)) {
           case 0:
             client.Send(RequestText("GET", "/metrics"));
@@ -99,14 +90,11 @@ TEST_F(StreamsTest, KeptConnectionsAndAllEndpointsAtOnce) {
           case 2:
             body["stream"] = false;
             client.Send(RequestText("POST", "/v1/completions", body.dump()));
-            ++(client.ReadReply().Json()["digest"] == digests[static_cast<size_t>(kind)] ? right
-                                                                                         : wrong);
+            ++(client.ReadReply().Json()["digest"] == digest ? right : wrong);
             break;
           default:
             client.Send(RequestText("POST", "/v1/completions", body.dump()));
-            ++(ReadStreamedAnswer(client.ReadReply()).digest == digests[static_cast<size_t>(kind)]
-                   ? right
-                   : wrong);
+            ++(ReadStreamedAnswer(client.ReadReply()).digest == digest ? right : wrong);
         }
       }
     });
