@@ -278,11 +278,10 @@ void BindEngine(nb::module_& m) {
            })
       .def(
           "tokenize",
-          [](const PyEngine& e, const std::string& text, bool add_special, bool parse_special) {
-            return e->Tokenize(text, (add_special ? ISOBIT_ADD_SPECIAL : 0) |
-                                         (parse_special ? ISOBIT_PARSE_SPECIAL : 0));
+          [](const PyEngine& e, const std::string& text, bool add_special) {
+            return e->Tokenize(text, ISOBIT_PARSE_SPECIAL | (add_special ? ISOBIT_ADD_SPECIAL : 0));
           },
-          "text"_a, "add_special"_a, "parse_special"_a, ReleaseLock())
+          "text"_a, "add_special"_a, ReleaseLock())
       .def(
           "detokenize",
           [](const PyEngine& e, const std::vector<int32_t>& ids, bool skip_special) {

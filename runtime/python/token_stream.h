@@ -4,12 +4,12 @@
 // A request under way as Python sees it. The engine's thread never waits for Python's lock: it
 // leaves tokens here and says so to Wakeups. Thread-safe.
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "isobit.hpp"

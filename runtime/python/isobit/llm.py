@@ -26,11 +26,8 @@ from isobit.prompts import (
     native_prompt,
     text_of,
 )
-from isobit.sampling_params import SamplingParams, assign
-from isobit.streaming import AsyncTokenStream, LoopHubs, TokenStream
-
-
-_POLL_MS = 100  # how long Ctrl-C may take
+from isobit.sampling_params import SCORING, SamplingParams, assign
+from isobit.streaming import POLL_MS, AsyncTokenStream, LoopHubs, TokenStream
 
 
 def _natives(params: SamplingParams | Sequence[SamplingParams] | None,
@@ -145,9 +142,8 @@ class LLM:
         Exactly what generating these tokens gave. A list of sequences gives a list of arrays."""
         one = is_ids(token_ids)
         sequences = [token_ids] if one else list(token_ids)
-        params = SamplingParams(max_tokens=0, temperature=0, prompt_logprobs=0)
         outputs = self._run([native_prompt(cast(Ids, s)) for s in sequences],
-                            [None] * len(sequences), params, use_tqdm, False)
+                            [None] * len(sequences), SCORING, use_tqdm, False)
         arrays = [cast(npt.NDArray[np.float32], o.prompt_token_logprobs) for o in outputs]
         return arrays[0] if one else arrays
 
@@ -158,7 +154,7 @@ class LLM:
     # ---- Text
 
     def tokenize(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        return self._engine.tokenize(text, add_special_tokens, True)
+        return self._engine.tokenize(text, add_special_tokens)
 
     def detokenize(self, token_ids: Ids, *, skip_special_tokens: bool = True) -> str:
         return self._engine.detokenize(native_ids("token_ids", token_ids), skip_special_tokens)
@@ -217,7 +213,7 @@ class LLM:
                     self._engine.submit(ids[i], prompt, natives[i], receipts, wakeups, i, False))
             with ProgressBar(len(prompts), use_tqdm) as bar:
                 while len(outputs) < len(prompts):
-                    for i in wakeups.wait(_POLL_MS):
+                    for i in wakeups.wait(POLL_MS):
                         outputs[i] = RequestOutput(streams[i].result(), ids[i], texts[i])
                     bar.update(len(outputs), f"{len(outputs)} of {len(prompts)} requests")
         except BaseException:  # Ctrl-C for one

@@ -38,8 +38,9 @@ Ids = Union[Sequence[int], npt.NDArray[np.integer[Any]]]
 Prompt = Union[str, Ids, TextPrompt, TokensPrompt, ChatPrompt]
 NativePrompt = Union[str, list[int], _isobit.Conversation]
 
-_FORMS = (frozenset({"prompt"}), frozenset({"prompt_token_ids"}), frozenset({"messages"}))
-_OF_CHATS = frozenset({"tools", "chat_template_kwargs"})
+# A prompt that is a dict has one of FORMS; with messages also any of OF_CHATS.
+FORMS = ("prompt", "prompt_token_ids", "messages")
+OF_CHATS = ("tools", "chat_template_kwargs")
 
 
 def is_ids(value: Any) -> bool:
@@ -110,9 +111,9 @@ def native_prompt(prompt: Prompt) -> NativePrompt:
 
 def _of_dict(prompt: Mapping[str, Any]) -> NativePrompt:
     names = frozenset(prompt)
-    if "messages" in names and names - _OF_CHATS == {"messages"}:
+    if names.difference(OF_CHATS) == {"messages"}:
         return conversation(**prompt)
-    if names not in _FORMS:
+    if len(names) != 1 or not names.issubset(FORMS):
         raise ValueError("a prompt has prompt, prompt_token_ids, or messages with tools and "
                          f"chat_template_kwargs, got {sorted(names)}")
     return native_prompt(next(iter(prompt.values())))

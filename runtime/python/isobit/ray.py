@@ -15,8 +15,8 @@ import numpy as np
 
 from isobit.errors import IsobitError
 from isobit.llm import LLM
-from isobit.prompts import Message, Prompt
-from isobit.sampling_params import SamplingParams
+from isobit.prompts import FORMS, OF_CHATS, Message, Prompt
+from isobit.sampling_params import SCORING, SamplingParams
 
 if TYPE_CHECKING:
     import ray.data
@@ -31,6 +31,12 @@ def _check_repeatable(params: SamplingParams, has_seeds: bool = False) -> None:
     if params.temperature != 0 and params.seed is None and not has_seeds:
         raise ValueError("seed is needed with a temperature: when a worker is lost, another one "
                          "takes its requests and must give the same bits")
+
+
+def _repeatable(params: SamplingParams | None) -> SamplingParams:
+    params = params or SamplingParams(seed=0)
+    _check_repeatable(params)
+    return params
 
 
 class Worker:
@@ -94,8 +100,6 @@ def generate(dataset: ray.data.Dataset, model: str, sampling_params: SamplingPar
 
 
 _PARAMETERS = {field.name for field in dataclasses.fields(SamplingParams)}
-_PROMPTS = ("prompt", "prompt_token_ids", "messages")
-_OF_CHATS = ("tools", "chat_template_kwargs")
 
 
 class Server:
@@ -108,9 +112,8 @@ class Server:
                        sampling_params: SamplingParams | None = None,
                        receipt: bool = False) -> dict[str, Any]:
         """A completion as a dictionary, as `isobit batch` writes it. For handles of the deployment."""
-        params = sampling_params or SamplingParams(seed=0)
-        _check_repeatable(params)
-        output = await self._llm.generate_async(prompt, params, receipt=receipt)
+        output = await self._llm.generate_async(prompt, _repeatable(sampling_params),
+                                                receipt=receipt)
         answer = output.to_dict()
         if receipt:
             answer["receipt"] = output.receipt
@@ -119,17 +122,14 @@ class Server:
     async def stream(self, prompt: Prompt | list[Message],
                      sampling_params: SamplingParams | None = None) -> AsyncIterator[dict[str, Any]]:
         """Tokens as they are drawn, and the completion last. For `handle.options(stream=True)`."""
-        params = sampling_params or SamplingParams(seed=0)
-        _check_repeatable(params)
-        stream = self._llm.stream_async(prompt, params)
+        stream = self._llm.stream_async(prompt, _repeatable(sampling_params))
         async for token in stream:
             yield {"choice": token.choice, "token_id": token.token_id, "text": token.text}
         yield (await stream.result()).to_dict()
 
     async def score(self, token_ids: list[int]) -> list[float]:
         """As LLM.score."""
-        output = await self._llm.generate_async(
-            token_ids, SamplingParams(max_tokens=0, temperature=0, prompt_logprobs=0))
+        output = await self._llm.generate_async(token_ids, SCORING)
         assert output.prompt_token_logprobs is not None
         return [float(value) for value in output.prompt_token_logprobs]
 
@@ -160,16 +160,14 @@ class Server:
 def _parse(body: Any) -> tuple[Prompt, SamplingParams]:
     if not isinstance(body, dict):
         raise ValueError("a request is a JSON object")
-    given = [name for name in _PROMPTS if name in body]
+    given = [name for name in FORMS if name in body]
     if len(given) != 1:
-        raise ValueError(f"a request has one of {', '.join(_PROMPTS)}, got {given}")
-    if unknown := sorted(set(body) - set(given) - set(_OF_CHATS) - _PARAMETERS - {"id"}):
+        raise ValueError(f"a request has one of {', '.join(FORMS)}, got {given}")
+    if unknown := sorted(set(body) - set(given) - set(OF_CHATS) - _PARAMETERS - {"id"}):
         raise ValueError(f"unknown field {unknown[0]!r}")
     parameters = {name: value for name, value in body.items() if name in _PARAMETERS}
-    if parameters.get("logit_bias"):
-        parameters["logit_bias"] = {int(k): v for k, v in parameters["logit_bias"].items()}
     parameters.setdefault("seed", 0)
-    prompt = {name: body[name] for name in (given[0], *_OF_CHATS) if name in body}
+    prompt = {name: body[name] for name in (given[0], *OF_CHATS) if name in body}
     return cast(Prompt, prompt), SamplingParams(**parameters)
 
 

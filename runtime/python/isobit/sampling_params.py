@@ -77,3 +77,7 @@ class SamplingParams:
         native.logit_bias = list(bias.items())
         native.processed_logprobs = self.logprobs_mode == "processed"
         return native
+
+
+SCORING = SamplingParams(max_tokens=0, temperature=0, prompt_logprobs=0)
+"""Draws nothing: the log-probability of each token of the prompt."""

@@ -12,7 +12,7 @@ from isobit import _isobit
 from isobit._isobit import Token
 from isobit.outputs import RequestOutput
 
-_POLL_MS = 100  # how long Ctrl-C may take
+POLL_MS = 100  # how long Ctrl-C may take
 
 
 class LoopHub:
@@ -60,7 +60,7 @@ class TokenStream:
                 if done:
                     complete = True
                     return
-                self._wakeups.wait(_POLL_MS)
+                self._wakeups.wait(POLL_MS)
         finally:
             if not complete:
                 self.cancel()
@@ -72,7 +72,7 @@ class TokenStream:
     def result(self) -> RequestOutput:
         """Waits for the end."""
         while not self._stream.done:
-            self._wakeups.wait(_POLL_MS)
+            self._wakeups.wait(POLL_MS)
         return RequestOutput(self._stream.result(), self.request_id, self._prompt)
 
 
@@ -109,9 +109,8 @@ class AsyncTokenStream:
     async def result(self) -> RequestOutput:
         try:
             while not self._stream.done:
-                self._news.clear()
-                if not self._stream.done:
-                    await self._news.wait()
+                self._news.clear()  # the end is still to come, and sets it in this thread
+                await self._news.wait()
         except asyncio.CancelledError:
             self.cancel()
             raise
