@@ -77,7 +77,7 @@ class RequestSweeper {
     for (auto sweep :
          {&RequestSweeper::Company, &RequestSweeper::Slots, &RequestSweeper::Chunks,
           &RequestSweeper::PageSizes, &RequestSweeper::PageTables, &RequestSweeper::PrefixHits,
-          &RequestSweeper::Preemptions, &RequestSweeper::Recordings}) {
+          &RequestSweeper::Preemptions, &RequestSweeper::StepsAhead, &RequestSweeper::Recordings}) {
       if (absl::Status s = (this->*sweep)(); !s.ok()) return s;
     }
     return std::move(rows_);
@@ -283,6 +283,37 @@ class RequestSweeper {
     }
     row.Require(static_cast<int64_t>(points.size()) >= options_.output / 2,
                 absl::StrCat("preempted at ", points.size(), " points only"));
+    Add(row);
+    return absl::OkStatus();
+  }
+
+  // Steps that are issued before the tokens of the one before are known. That needs a request whose
+  // draws do not depend on its tokens, and nobody who looks at logits: log-probabilities and
+  // digests are compared.
+  absl::Status StepsAhead() {
+    Row row("steps issued ahead or not");
+    if (IsDone(row)) return absl::OkStatus();
+    ScheduledRequest plain = {.request = request_, .record_logits = false};
+    plain.request.sampling.repetition_penalty = 1;
+    EngineOptions options = Roomy();
+    options.async_scheduling = false;
+    absl::StatusOr<Outcome> alone = One(options, {plain}, 0);
+    if (!alone.ok()) return alone.status();
+    options.async_scheduling = true;
+    for (int64_t others : {0, 3}) {
+      std::vector<ScheduledRequest> all = {plain};
+      for (int64_t i = 0; i < others; ++i) {
+        all.push_back(Neighbour(i % options_.most_company));
+        all.back().request.sampling.repetition_penalty = 1;
+        all.back().record_logits = false;
+        all.back().arrive_at_step = 2 * i;
+      }
+      absl::StatusOr<Outcome> got = One(options, std::move(all), 0);
+      if (!got.ok()) return got.status();
+      row.Compare(absl::StrCat(others, " others"), *alone, *got);
+      row.Require(stats_.ahead_steps >= options_.output / 2,
+                  absl::StrCat(stats_.ahead_steps, " steps issued ahead only"));
+    }
     Add(row);
     return absl::OkStatus();
   }

@@ -68,6 +68,8 @@ class ForwardingBackend : public Backend {
   void BeginRange(const char* name) override { inner_->BeginRange(name); }
   void EndRange() override { inner_->EndRange(); }
   absl::Status Synchronize() override { return inner_->Synchronize(); }
+  Fence PlaceFence() override { return inner_->PlaceFence(); }
+  absl::Status Wait(Fence fence) override { return inner_->Wait(fence); }
 
  protected:
   Backend& inner() const { return *inner_; }

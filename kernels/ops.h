@@ -144,12 +144,31 @@ struct RowBatch {
   int64_t max_context = 0;  // largest position + 1: for planning only, never for bits
 };
 
+// What was drawn. logprob is of the logits as they left the model; processed_logprob of what the
+// draw saw.
+struct SampledToken {
+  int32_t token = -1;  // -1 if none can be drawn: all logits are -inf, one is NaN or +inf
+  float logprob = 0;
+  float processed_logprob = 0;  // 0 unless the row asked for it
+};
+
+// In place of a token id: the one drawn as `sampled[index]`, which the host does not know yet.
+ISOBIT_HOST_DEVICE constexpr int32_t DrawnTokenId(int32_t index) { return -1 - index; }
+
+// The token that an id stands for. One that could not be drawn reads as 0: its row is dropped.
+ISOBIT_HOST_DEVICE inline int32_t ResolveTokenId(int32_t id, const SampledToken* sampled) {
+  if (id >= 0) return id;
+  const int32_t drawn = sampled[-1 - id].token;
+  return drawn < 0 ? 0 : drawn;
+}
+
 // out[r] = row token_ids[r] of the table, times `scale` in fp32 and rounded to bf16 if that is
 // not 1.
 struct Embed {
   int64_t rows = 0;
-  const Weight* table = nullptr;       // [vocab][width], kConcatenated
-  const int32_t* token_ids = nullptr;  // [rows], each in [0, vocab)
+  const Weight* table = nullptr;          // [vocab][width], kConcatenated
+  const int32_t* token_ids = nullptr;     // [rows], each in [0, vocab), or a DrawnTokenId
+  const SampledToken* sampled = nullptr;  // of an earlier SampleTokens; null if no row needs it
   float scale = 1.0f;
   Bf16* out = nullptr;  // [rows][width]
 };
@@ -261,14 +280,6 @@ struct ScoreTokens {
                                    // past the vocabulary
 };
 
-// What was drawn. logprob is of the logits as they left the model; processed_logprob of what the
-// draw saw.
-struct SampledToken {
-  int32_t token = -1;  // -1 if none can be drawn: all logits are -inf, one is NaN or +inf
-  float logprob = 0;
-  float processed_logprob = 0;  // 0 unless the row asked for it
-};
-
 // What a row's logits go through before the draw: contract 6 gives formulas and order.
 struct LogitEdit {
   int32_t token = 0;
@@ -323,9 +334,10 @@ struct ModelShape {
 };
 
 struct DeviceInfo {
-  std::string kind;          // "cpu", "reference", "cuda"
-  std::string name;          // for people: processor or card
-  std::string instructions;  // instruction set or compute capability in use
+  std::string kind;           // "cpu", "reference", "cuda"
+  std::string name;           // for people: processor or card
+  std::string instructions;   // instruction set or compute capability in use
+  bool asynchronous = false;  // Run() returns before the work is done
   int threads = 1;
   int64_t memory_bytes = 0;     // total
   int64_t available_bytes = 0;  // free for weights, KV pool and workspace when asked
@@ -341,6 +353,11 @@ class Recording {
 class Moment {
  public:
   virtual ~Moment() = default;
+};
+
+// A place in the order of operations that can be waited for.
+struct Fence {
+  uint64_t number = 0;
 };
 
 // Work done by exact slow paths since the backend was made. For people and tests; decides nothing.
@@ -369,7 +386,7 @@ class Backend {
   virtual void FillPages(KvCache& cache, std::span<const int32_t> pages, Bf16 value) = 0;
 
   // Copies, in order with the operations. Upload has read `from` when it returns; Download's `to`
-  // holds the data after the next Synchronize().
+  // holds the data after the next Synchronize(), or Wait() for a fence that was placed behind it.
   virtual void Upload(const void* from, size_t bytes, void* to) = 0;
   virtual void Download(const void* from, size_t bytes, void* to) = 0;
 
@@ -402,7 +419,13 @@ class Backend {
   virtual void BeginRange(const char* /*name*/) {}
   virtual void EndRange() {}
 
+  // Waits for all that was issued.
   virtual absl::Status Synchronize() = 0;
+  // A fence stands behind all that was issued before it. Wait() waits for that alone: what was
+  // issued later goes on. Fences are waited for in the order in which they were placed; two may be
+  // ahead at a time. As they stand here, for backends whose operations are done when Run() returns.
+  virtual Fence PlaceFence() { return {}; }
+  virtual absl::Status Wait(Fence /*fence*/) { return Synchronize(); }
 };
 
 }  // namespace isobit

@@ -47,6 +47,7 @@ class ProfilingBackend : public ForwardingBackend {
   std::unique_ptr<Recording> Record(const std::function<void()>& issue) override;
   bool Replay(const Recording& recording) override;
   absl::Status Synchronize() override;
+  absl::Status Wait(Fence /*fence*/) override { return Synchronize(); }
 
  private:
   struct Timed {

@@ -159,6 +159,7 @@ DeviceInfo CudaBackend::Info() const {
   info.kind = "cuda";
   info.name = name_;
   info.instructions = capability_;
+  info.asynchronous = true;
   info.threads = multiprocessors_;
   size_t free_bytes = 0, total_bytes = 0;
   if (cudaSetDevice(device_) == cudaSuccess &&
@@ -348,6 +349,18 @@ absl::Status CudaBackend::Synchronize() {
   // Without this, downloads would be delivered to memory that the caller may have freed.
   const cudaError_t error = transfers_->Finish();
   Keep(error, "running on the GPU");
+  return error_;
+}
+
+Fence CudaBackend::PlaceFence() {
+  Fence fence;
+  if (Ready()) Keep(transfers_->PlaceFence(&fence), "placing a fence");
+  return fence;
+}
+
+absl::Status CudaBackend::Wait(Fence fence) {
+  const NvtxRange range("wait");
+  if (Ready()) Keep(transfers_->Wait(fence), "running on the GPU");
   return error_;
 }
 

@@ -2,7 +2,7 @@
 #define ISOBIT_KERNELS_CUDA_BACKEND_H_
 
 // The CUDA backend: kernels/ops.h on one Hopper GPU. All work goes to one stream; nothing but
-// Synchronize(), Counters() and copies larger than the staging memory waits for the device.
+// Synchronize(), Wait(), Counters() and copies larger than the staging memory waits for the device.
 
 #include <cuda_runtime_api.h>
 
@@ -56,6 +56,8 @@ class CudaBackend final : public Backend {
   void EndRange() override;
 
   absl::Status Synchronize() override;
+  Fence PlaceFence() override;
+  absl::Status Wait(Fence fence) override;
 
  private:
   explicit CudaBackend(int device) : device_(device) {}

@@ -30,7 +30,7 @@ __global__ void EmbedKernel(const __grid_constant__ Embed op, const uint8_t* pac
   sm90::LaunchDependentKernels();
   sm90::WaitForPriorKernels();
   const int64_t row = blockIdx.x;
-  const int64_t token = op.token_ids[row];
+  const int64_t token = ResolveTokenId(op.token_ids[row], op.sampled);
   Bf16* out = op.out + row * layout.cols;
   const auto chunks = static_cast<int>(layout.cols / kChunkCols);
   for (int chunk = static_cast<int>(threadIdx.x); chunk < chunks; chunk += kThreads) {

@@ -24,11 +24,18 @@ absl::StatusOr<std::unique_ptr<Transfers>> Transfers::Create(cudaStream_t stream
   auto uploads = AllocatePinned(kSegments * kSegmentBytes);
   if (!uploads.ok()) return uploads.status();
   transfers->uploads_ = *std::move(uploads);
-  auto downloads = AllocatePinned(kDownloadBytes);
+  auto downloads = AllocatePinned(kAreas * kAreaBytes);
   if (!downloads.ok()) return downloads.status();
   transfers->downloads_ = *std::move(downloads);
-  for (cudaEvent_t& event : transfers->segment_done_) {
-    const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  std::vector<cudaEvent_t*> events;
+  for (cudaEvent_t& event : transfers->segment_done_) events.push_back(&event);
+  for (int i = 0; i < kAreas; ++i) {
+    Area& area = transfers->areas_[i];
+    area.data = transfers->downloads_.get() + i * kAreaBytes;
+    events.push_back(&area.done);
+  }
+  for (cudaEvent_t* event : events) {
+    const cudaError_t error = cudaEventCreateWithFlags(event, cudaEventDisableTiming);
     if (error != cudaSuccess) return FromCuda(error, "creating events");
   }
   return transfers;
@@ -38,6 +45,9 @@ Transfers::~Transfers() {
   cudaStreamSynchronize(stream_);
   for (cudaEvent_t event : segment_done_) {
     if (event != nullptr) cudaEventDestroy(event);
+  }
+  for (const Area& area : areas_) {
+    if (area.done != nullptr) cudaEventDestroy(area.done);
   }
 }
 
@@ -74,17 +84,20 @@ cudaError_t Transfers::Upload(const void* from, size_t bytes, void* to) {
 cudaError_t Transfers::Download(const void* from, size_t bytes, void* to) {
   const auto* source = static_cast<const uint8_t*>(from);
   auto* target = static_cast<uint8_t*>(to);
+  Area& area = OpenArea();
+  if (const cudaError_t error = Reopen(area); error != cudaSuccess) return error;
   while (bytes > 0) {
-    if (download_used_ == kDownloadBytes) {
+    if (area.used == kAreaBytes) {
       const cudaError_t error = Finish();
       if (error != cudaSuccess) return error;
     }
-    const size_t piece = std::min(bytes, kDownloadBytes - download_used_);
-    const cudaError_t error = cudaMemcpyAsync(downloads_.get() + download_used_, source, piece,
-                                              cudaMemcpyDeviceToHost, stream_);
+    const size_t piece = std::min(bytes, kAreaBytes - area.used);
+    uint8_t* staged = area.data + area.used;
+    const cudaError_t error =
+        cudaMemcpyAsync(staged, source, piece, cudaMemcpyDeviceToHost, stream_);
     if (error != cudaSuccess) return error;
-    pending_.push_back({download_used_, piece, target});
-    download_used_ = std::min(download_used_ + RoundUp(piece, kAlignment), kDownloadBytes);
+    area.pending.push_back({staged, piece, target});
+    area.used = std::min(area.used + RoundUp(piece, kAlignment), kAreaBytes);
     source += piece;
     target += piece;
     bytes -= piece;
@@ -92,15 +105,39 @@ cudaError_t Transfers::Download(const void* from, size_t bytes, void* to) {
   return cudaSuccess;
 }
 
+void Transfers::Deliver(Area& area, cudaError_t result) {
+  if (result == cudaSuccess) {
+    for (const Pending& p : area.pending) std::memcpy(p.to, p.staged, p.bytes);
+  }
+  area.pending.clear();
+  area.used = 0;
+  area.fence = 0;
+}
+
 cudaError_t Transfers::Finish() {
   const cudaError_t error = cudaStreamSynchronize(stream_);
-  if (error == cudaSuccess) {
-    for (const Pending& p : pending_) {
-      std::memcpy(p.to, downloads_.get() + p.offset, p.bytes);
-    }
+  for (Area& area : areas_) Deliver(area, error);
+  return error;
+}
+
+cudaError_t Transfers::PlaceFence(Fence* fence) {
+  Area& area = OpenArea();
+  if (const cudaError_t error = Reopen(area); error != cudaSuccess) return error;
+  area.fence = fence->number = ++fences_;
+  return cudaEventRecord(area.done, stream_);
+}
+
+cudaError_t Transfers::Wait(Fence fence) {
+  for (Area& area : areas_) {
+    if (area.fence == fence.number) return Reopen(area);
   }
-  pending_.clear();
-  download_used_ = 0;
+  return cudaSuccess;  // it was waited for already
+}
+
+cudaError_t Transfers::Reopen(Area& area) {
+  if (area.fence == 0) return cudaSuccess;
+  const cudaError_t error = cudaEventSynchronize(area.done);
+  Deliver(area, error);
   return error;
 }
 

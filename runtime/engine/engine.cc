@@ -250,14 +250,15 @@ class Engine::Impl {
       checked_ = false;
     }
     for (RequestHandle handle : cancels) core_->Cancel(handle);
+    if (!arrived.empty() || !cancels.empty()) Publish(absl::OkStatus());
     if (check) CheckCore().IgnoreError();  // kept as the engine's status
+    if (!actions.empty()) Publish(core_->Settle());
     for (const std::function<void()>& action : actions) {
       action();
       std::lock_guard lock(mutex_);
       ++actions_done_;
       idle_.notify_all();
     }
-    if (!arrived.empty() || !cancels.empty()) Publish(absl::OkStatus());
     SwapCoreIfDue();
     return true;
   }

@@ -32,6 +32,9 @@ struct EngineOptions {
   int64_t kv_cache_tokens = 0;  // size of the KV pool; 0: by memory
   bool prefix_cache = true;
   bool enforce_eager = false;  // on a GPU: every step operation by operation, none from a recording
+  // Issue a step before the tokens of the one before it are known; none: where the device works
+  // beside the host.
+  std::optional<bool> async_scheduling = std::nullopt;
   std::optional<uint64_t> seed =
       std::nullopt;  // for requests that name none; none: each gets one from the system
   // Share of the work that may go into computing random finished requests again, to compare them
@@ -46,6 +49,7 @@ inline constexpr double kDefaultAuditShare = 0.01;
 struct EngineStats {
   int64_t steps = 0;
   int64_t replayed_steps = 0;  // from a recording; 0 on a CPU
+  int64_t ahead_steps = 0;     // issued before the tokens of the one before were known
   int64_t waiting = 0;         // sequences
   int64_t running = 0;
   int64_t preemptions = 0;

@@ -28,10 +28,10 @@ EngineCore::EngineCore(std::unique_ptr<Model> model, const EngineOptions& option
       options_(options),
       auditor_(options.audit_share, options.audit_seed.value_or(0)) {}
 
-EngineCore::~EngineCore() { FailAll(absl::CancelledError("the engine is shutting down")); }
+EngineCore::~EngineCore() { Abandon(absl::CancelledError("the engine is shutting down")); }
 
 std::unique_ptr<Model> EngineCore::TakeModel(std::unique_ptr<EngineCore> engine) {
-  engine->FailAll(absl::CancelledError("the engine is shutting down"));
+  engine->Abandon(absl::CancelledError("the engine is shutting down"));
   std::unique_ptr<Model> model = std::move(engine->model_);
   engine.reset();  // before the model goes anywhere: its backend holds the engine's memory
   return model;
@@ -98,33 +98,57 @@ absl::Status EngineCore::Step() {
   model_->backend().BeginRange("step");
   const absl::Status status = RunStep();
   model_->backend().EndRange();
+  if (!status.ok()) Abandon(status);
   return status;
+}
+
+absl::Status EngineCore::Settle() {
+  if (issued_.empty()) return absl::OkStatus();
+  const absl::Status status = Collect();
+  if (!status.ok()) Abandon(status);
+  return status;
+}
+
+void EngineCore::Abandon(const absl::Status& status) {
+  if (!issued_.empty()) {
+    model_->backend().Synchronize().IgnoreError();  // draws are copied into issued_ until then
+    issued_.clear();
+  }
+  FailAll(status);
 }
 
 absl::Status EngineCore::RunStep() {
   const StepPlan plan = MakePlan();
+  if (!issued_.empty() && !CanIssueAhead(plan)) return Collect();
   if (plan.items.empty()) return absl::InternalError("the scheduler found nothing to run");
   Preempt(plan.preempted);
   Admit(std::span(plan.items).last(static_cast<size_t>(plan.admitted)));
   const StepWork work = Prepare(plan);
 
   forward_->Run(work.rows);
-  absl::Status status = ScorePrompts(work.to_score);
-  if (status.ok()) status = Sample(work.to_sample);
-  if (status.ok()) status = RedrawTokens(work.to_redraw);
-  if (status.ok()) status = model_->backend().Synchronize();
   ++stats_.steps;
-  if (!status.ok()) {
-    FailAll(status);
-    return status;
-  }
+  stats_.ahead_steps += !issued_.empty();
+  IssuedStep& step = issued_.emplace_back();
+  if (absl::Status s = ScorePrompts(work.to_score); !s.ok()) return s;
+  if (absl::Status s = Sample(work.to_sample, step); !s.ok()) return s;
+  if (absl::Status s = RedrawTokens(work.to_redraw, step.drawing.size()); !s.ok()) return s;
+  step.done = model_->backend().PlaceFence();
   for (const Member& member : work.redrawn) {
     member.sequence->Finish(FinishReason::kLength);
     Leave(member);
   }
-  EndRequests();
-  StartAudit();
-  return absl::OkStatus();
+  return async_scheduling_ && issued_.size() < 2 ? absl::OkStatus() : Collect();
+}
+
+// What it needs to know of the sequences is known before their tokens are.
+bool EngineCore::CanIssueAhead(const StepPlan& plan) const {
+  if (plan.items.empty() || !plan.preempted.empty()) return false;
+  return std::ranges::all_of(plan.items, [this](const StepPlan::Item& item) {
+    const Member& member = members_.at(item.id);
+    return !member.request->redrawer && !ScoresPrompt(member) &&
+           !member.request->request.callbacks.on_logits &&
+           (member.sequence->drawing == 0 || member.sequence->DrawsAhead());
+  });
 }
 
 StepPlan EngineCore::MakePlan() const {
@@ -135,22 +159,24 @@ StepPlan EngineCore::MakePlan() const {
 }
 
 std::vector<SequenceState> EngineCore::RunningStates() const {
-  std::vector<SequenceState> states(running_.size());
+  std::vector<SequenceState> states;
   // From the last to the first: a page becomes available with the first of its holders that is the
   // only one left.
   std::vector<int32_t> released(static_cast<size_t>(pool_->pages()), 0);
   for (size_t i = running_.size(); i-- > 0;) {
     const Sequence& sequence = *running_[i].sequence;
+    if (sequence.DrawsLast()) continue;  // it keeps its pages until it is seen to have ended
     int64_t exclusive = 0;
     for (int32_t page : sequence.pages) {
       exclusive += ++released[static_cast<size_t>(page)] == pool_->holders(page);
     }
-    states[i] = {.id = sequence.id,
-                 .tokens = sequence.size(),
-                 .computed = sequence.computed,
-                 .pages = static_cast<int64_t>(sequence.pages.size()),
-                 .exclusive = exclusive};
+    states.push_back({.id = sequence.id,
+                      .tokens = sequence.length(),
+                      .computed = sequence.computed,
+                      .pages = static_cast<int64_t>(sequence.pages.size()),
+                      .exclusive = exclusive});
   }
+  std::ranges::reverse(states);
   return states;
 }
 
@@ -246,10 +272,12 @@ EngineCore::StepWork EngineCore::Prepare(const StepPlan& plan) {
       if (const Redrawer* redrawer = member.request->redrawer.get()) {
         if (redrawer->Wants(position)) work.to_redraw.push_back(logit_row);
         if (position + 1 == sequence.size()) work.redrawn.push_back(member);
-      } else if (position + 1 == sequence.size()) {
+      } else if (position + 1 == sequence.length()) {
         work.to_sample.push_back(logit_row);
       }
-      rows.token_ids.push_back(sequence.tokens()[static_cast<size_t>(position)]);
+      rows.token_ids.push_back(position < sequence.size()
+                                   ? sequence.tokens()[static_cast<size_t>(position)]
+                                   : DrawnTokenId(sequence.drawn_row));
       rows.position.push_back(static_cast<int32_t>(position));
       rows.sequence.push_back(index);
     }
@@ -276,7 +304,7 @@ EngineCore::StepWork EngineCore::Prepare(const StepPlan& plan) {
 // ---- After the forward pass
 
 void EngineCore::PublishPages(Sequence& sequence) {
-  const int64_t full = sequence.computed / options_.block_size;
+  const int64_t full = std::min(sequence.computed, sequence.size()) / options_.block_size;
   for (; sequence.published < full; ++sequence.published) {
     const auto begin = static_cast<size_t>(sequence.published * options_.block_size);
     const auto tokens =
@@ -313,7 +341,7 @@ absl::Status EngineCore::ScorePrompts(std::span<const LogitRow> rows) {
   });
 }
 
-absl::Status EngineCore::Sample(std::span<const LogitRow> rows) {
+absl::Status EngineCore::Sample(std::span<const LogitRow> rows, IssuedStep& step) {
   return InSlices(rows.size(), static_cast<size_t>(logit_rows_), [&](size_t begin, size_t size) {
     const auto slice = rows.subspan(begin, size);
     std::vector<int32_t> row_index;
@@ -325,15 +353,38 @@ absl::Status EngineCore::Sample(std::span<const LogitRow> rows) {
     }
     const float* logits = forward_->Logits(row_index);
     if (absl::Status s = ReportLogits(slice, logits); !s.ok()) return s;
-    std::vector<SampledToken> sampled;
-    std::vector<std::vector<TokenLogProb>> top;
-    if (absl::Status s = sampler_->Sample(logits, params, edits, &sampled, &top); !s.ok()) return s;
-    for (size_t i = 0; i < size; ++i) Deliver(slice[i].member, sampled[i], std::move(top[i]));
+    if (absl::Status s = sampler_->Draw(logits, params, edits, begin, &step.draws.emplace_back());
+        !s.ok()) {
+      return s;
+    }
+    for (const LogitRow& r : slice) {
+      Sequence& sequence = *r.member.sequence;
+      ++sequence.drawing;
+      sequence.drawn_row = static_cast<int32_t>(step.drawing.size());
+      step.drawing.push_back(sequence.id);
+    }
     return absl::OkStatus();
   });
 }
 
-absl::Status EngineCore::RedrawTokens(std::span<const LogitRow> rows) {
+absl::Status EngineCore::Collect() {
+  IssuedStep& step = issued_.front();
+  if (absl::Status s = model_->backend().Wait(step.done); !s.ok()) return s;
+  auto id = step.drawing.begin();
+  for (const Draws& draws : step.draws) {
+    for (size_t row = 0; row < draws.sampled.size(); ++row) {
+      const auto member = members_.find(*id++);
+      // It may have ended meanwhile.
+      if (member != members_.end()) Deliver(member->second, draws.sampled[row], draws.TopOf(row));
+    }
+  }
+  issued_.pop_front();
+  EndRequests();
+  StartAudit();
+  return absl::OkStatus();
+}
+
+absl::Status EngineCore::RedrawTokens(std::span<const LogitRow> rows, size_t first_draw) {
   return InSlices(rows.size(), static_cast<size_t>(logit_rows_), [&](size_t begin, size_t size) {
     std::vector<int32_t> row_index;
     std::vector<SamplingRow> params;
@@ -355,13 +406,15 @@ absl::Status EngineCore::RedrawTokens(std::span<const LogitRow> rows) {
     }
     if (drawn.empty()) return absl::OkStatus();
     const float* logits = forward_->Logits(row_index);
-    std::vector<SampledToken> sampled;
-    std::vector<std::vector<TokenLogProb>> top;
-    if (absl::Status s = sampler_->Sample(logits, params, edits, &sampled, &top); !s.ok()) return s;
+    Draws draws;
+    absl::Status status = sampler_->Draw(logits, params, edits, first_draw, &draws);
+    // In any case: nothing writes to `draws` after this.
+    status.Update(model_->backend().Synchronize());
+    if (!status.ok()) return status;
     for (size_t i = 0; i < drawn.size(); ++i) {
       const ActiveRequest& active = *drawn[i]->member.request;
       const auto& on_redrawn = active.request.callbacks.on_redrawn;
-      if (on_redrawn) on_redrawn(active.redrawer->IndexOf(drawn[i]->position), sampled[i]);
+      if (on_redrawn) on_redrawn(active.redrawer->IndexOf(drawn[i]->position), draws.sampled[i]);
     }
     return absl::OkStatus();
   });
@@ -384,6 +437,7 @@ void EngineCore::Deliver(const Member& member, const SampledToken& token,
                          std::vector<TokenLogProb> top) {
   Sequence& sequence = *member.sequence;
   ActiveRequest& active = *member.request;
+  --sequence.drawing;
   if (active.request.sampling.max_tokens == 0) {
     sequence.Finish(FinishReason::kLength);
   } else if (token.token < 0) {
@@ -403,7 +457,8 @@ void EngineCore::Deliver(const Member& member, const SampledToken& token,
                                          .model_digest = model_->digest()});
     }
   }
-  if (sequence.finished()) Leave(member);
+  if (sequence.finished()) return Leave(member);
+  PublishPages(sequence);
 }
 
 // ---- Ends
@@ -537,7 +592,7 @@ absl::Status EngineCore::CheckIntegrity() const {
       return absl::InternalError(absl::StrCat("queue: sequence ", s.id, " after ", last_id));
     }
     last_id = s.id;
-    if (s.finished() || s.computed >= s.size()) {
+    if (s.finished() || s.computed >= s.length()) {
       return absl::InternalError(absl::StrCat("queue: sequence ", s.id, " has nothing to run"));
     }
     const int64_t needed = CeilDiv(s.computed, options_.block_size);

@@ -5,6 +5,12 @@
 //
 //     schedule -> forward -> score and sample -> deliver -> publish pages
 //
+// With asynchronous scheduling a step is issued while the one before it still runs: its rows name
+// the tokens that are being drawn by their place in the backend's memory. What ended with such a
+// token has then a row too many, of which nothing is kept. Where the next step needs to know the
+// tokens (penalties, prompt rows to be scored, a page to be taken from somebody), it waits for
+// them.
+//
 // Not thread-safe. Engine (engine.h) runs one on a thread of its own.
 
 #include <cstdint>
@@ -53,13 +59,15 @@ class EngineCore {
 
   void Add(PreparedRequest request);
   void Cancel(RequestHandle handle);
-  bool HasWork() const { return !requests_.empty(); }
+  bool HasWork() const { return !requests_.empty() || !issued_.empty(); }
   // Work that somebody waits for: audits are not.
   bool HasRequests() const { return requests_.size() > requests_.count(kAuditHandle); }
 
-  // Runs one step. An error is the device's: then every request was ended with it.
-  // REQUIRES: HasWork().
+  // Runs one step, or issues one and delivers what the one before it drew. An error is the
+  // device's: then every request was ended with it. REQUIRES: HasWork().
   absl::Status Step();
+  // Waits for a step that is still running and delivers what it drew. Errors as Step.
+  absl::Status Settle();
 
   // Ends every request with `status`.
   void FailAll(const absl::Status& status);
@@ -104,6 +112,12 @@ class EngineCore {
     std::vector<LogitRow> to_redraw;
     std::vector<Member> redrawn;  // sequences of redraws that this step computes to their end
   };
+  // A step whose draws are under way. Its sequences may be gone when they arrive.
+  struct IssuedStep {
+    std::vector<int64_t> drawing;  // ids of the sequences, a row of the sampler's tokens each
+    std::vector<Draws> draws;      // of those rows, in slices
+    Fence done;
+  };
 
   // No caller's: theirs count up from 1.
   static constexpr RequestHandle kAuditHandle = ~RequestHandle{0};
@@ -113,6 +127,10 @@ class EngineCore {
   absl::Status PlanMemory();
 
   absl::Status RunStep();
+  // The step before is still running.
+  bool CanIssueAhead(const StepPlan& plan) const;
+  // FailAll, and nothing is left of the steps that were issued.
+  void Abandon(const absl::Status& status);
 
   // Requests in.
   void AddRedraw(ActiveRequest& active);
@@ -131,9 +149,11 @@ class EngineCore {
   // What follows the forward pass.
   void PublishPages(Sequence& sequence);
   absl::Status ScorePrompts(std::span<const LogitRow> rows);
-  absl::Status Sample(std::span<const LogitRow> rows);
-  absl::Status RedrawTokens(std::span<const LogitRow> rows);
+  absl::Status Sample(std::span<const LogitRow> rows, IssuedStep& step);
+  // first_draw: of the sampler's tokens, those before are the step's own.
+  absl::Status RedrawTokens(std::span<const LogitRow> rows, size_t first_draw);
   absl::Status ReportLogits(std::span<const LogitRow> rows, const float* logits);
+  absl::Status Collect();  // of the first issued step
   void Deliver(const Member& member, const SampledToken& token, std::vector<TokenLogProb> top);
 
   // Ends.
@@ -149,17 +169,19 @@ class EngineCore {
   std::unique_ptr<Model> model_;
   EngineOptions options_;
   int64_t logit_rows_ = 0;  // computed at once: bounds their memory
+  bool async_scheduling_ = false;
   // After model_, whose backend holds their memory.
   std::unique_ptr<KvCache> cache_;
   std::unique_ptr<PagePool> pool_;
-  std::unique_ptr<Forward> forward_;
   std::unique_ptr<Sampler> sampler_;
+  std::unique_ptr<Forward> forward_;  // after sampler_, whose tokens it reads
 
   std::map<RequestHandle, ActiveRequest> requests_;
   std::map<int64_t, Member> members_;  // by sequence id; unfinished ones
   std::vector<Member> running_;        // in order of id
   std::deque<Member> waiting_;         // in order of id; all later than the running ones
   std::vector<RequestHandle> ended_;   // to be delivered at the end of the step
+  std::deque<IssuedStep> issued_;      // at most one between calls, two within Step()
   int64_t next_sequence_id_ = 1;
   Auditor auditor_;
   EngineStats stats_;

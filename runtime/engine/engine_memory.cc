@@ -119,12 +119,13 @@ absl::Status EngineCore::PlanMemory() {
 
   limits.max_sequences = std::min(limits.max_sequences, o.max_num_seqs);
   limits.max_pages = std::min(limits.max_pages, shape.pages);
-  auto forward = Forward::Create(*model_, *cache_, limits);
-  if (!forward.ok()) return forward.status();
-  forward_ = *std::move(forward);
-  auto sampler = Sampler::Create(backend, config.vocab, logit_rows_);
+  async_scheduling_ = o.async_scheduling.value_or(device.asynchronous);
+  auto sampler = Sampler::Create(backend, config.vocab, logit_rows_, o.max_num_seqs + logit_rows_);
   if (!sampler.ok()) return sampler.status();
   sampler_ = *std::move(sampler);
+  auto forward = Forward::Create(*model_, *cache_, limits, sampler_->sampled());
+  if (!forward.ok()) return forward.status();
+  forward_ = *std::move(forward);
   return absl::OkStatus();
 }
 

@@ -19,7 +19,7 @@ std::vector<TokenLogProb> Row(const std::vector<TokenLogProb>& all, size_t row, 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Sampler>> Sampler::Create(Backend& backend, int64_t vocab,
-                                                         int64_t max_rows) {
+                                                         int64_t max_rows, int64_t max_draws) {
   std::unique_ptr<Sampler> sampler(new Sampler(backend, vocab, max_rows));
   const auto rows = static_cast<size_t>(max_rows);
   const struct {
@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<Sampler>> Sampler::Create(Backend& backend, int64
     size_t bytes;
   } plan[] = {
       {&sampler->params_, rows * sizeof(SamplingRow)},
-      {&sampler->sampled_, rows * sizeof(SampledToken)},
+      {&sampler->sampled_, static_cast<size_t>(max_draws) * sizeof(SampledToken)},
       {&sampler->top_, rows * kMaxTopLogProbs * sizeof(TokenLogProb)},
       {&sampler->tokens_, rows * sizeof(int32_t)},
       {&sampler->logprobs_, rows * sizeof(float)},
@@ -40,21 +40,31 @@ absl::StatusOr<std::unique_ptr<Sampler>> Sampler::Create(Backend& backend, int64
 
 absl::Status Sampler::Reserve(std::unique_ptr<Buffer>* buffer, size_t bytes) {
   if (*buffer && (*buffer)->bytes() >= bytes) return absl::OkStatus();
+  // What was issued may still read the old one.
+  if (absl::Status s = backend_.Synchronize(); !s.ok()) return s;
   auto larger = backend_.Allocate(std::max<size_t>(bytes, 64));
   if (!larger.ok()) return larger.status();
   *buffer = *std::move(larger);
   return absl::OkStatus();
 }
 
-absl::Status Sampler::Sample(const float* logits, std::span<const SamplingRow> params,
-                             std::span<const LogitEdit> edits, std::vector<SampledToken>* sampled,
-                             std::vector<std::vector<TokenLogProb>>* top) {
+std::vector<TokenLogProb> Draws::TopOf(size_t row) const {
+  return Row(top, row, top_stride, top_counts[row]);
+}
+
+absl::Status Sampler::Draw(const float* logits, std::span<const SamplingRow> params,
+                           std::span<const LogitEdit> edits, size_t first_draw, Draws* draws) {
   const size_t rows = params.size();
   assert(static_cast<int64_t>(rows) <= max_rows_);
-  int stride = 0;
-  for (const SamplingRow& row : params) stride = std::max(stride, row.top_count);
+  for (const SamplingRow& row : params) {
+    draws->top_counts.push_back(static_cast<size_t>(row.top_count));
+    draws->top_stride = std::max(draws->top_stride, draws->top_counts.back());
+  }
+  draws->sampled.resize(rows);
+  draws->top.resize(rows * draws->top_stride);
   if (absl::Status s = Reserve(&edits_, 2 * edits.size_bytes()); !s.ok()) return s;
 
+  SampledToken* sampled = sampled_->As<SampledToken>() + first_draw;
   backend_.Upload(params.data(), params.size_bytes(), params_->data());
   if (!edits.empty()) backend_.Upload(edits.data(), edits.size_bytes(), edits_->data());
   backend_.Run(SampleTokens{.rows = static_cast<int64_t>(rows),
@@ -62,17 +72,12 @@ absl::Status Sampler::Sample(const float* logits, std::span<const SamplingRow> p
                             .logits = logits,
                             .params = params_->As<SamplingRow>(),
                             .edits = edits_->As<LogitEdit>(),
-                            .top_stride = stride,
-                            .sampled = sampled_->As<SampledToken>(),
+                            .top_stride = static_cast<int>(draws->top_stride),
+                            .sampled = sampled,
                             .top = top_->As<TokenLogProb>()});
-  sampled->resize(rows);
-  std::vector<TokenLogProb> all(rows * static_cast<size_t>(stride));
-  backend_.Download(sampled_->data(), rows * sizeof(SampledToken), sampled->data());
-  if (!all.empty()) backend_.Download(top_->data(), all.size() * sizeof(TokenLogProb), all.data());
-  if (absl::Status s = backend_.Synchronize(); !s.ok()) return s;
-  top->resize(rows);
-  for (size_t r = 0; r < rows; ++r) {
-    (*top)[r] = Row(all, r, static_cast<size_t>(stride), static_cast<size_t>(params[r].top_count));
+  backend_.Download(sampled, rows * sizeof(SampledToken), draws->sampled.data());
+  if (!draws->top.empty()) {
+    backend_.Download(top_->data(), draws->top.size() * sizeof(TokenLogProb), draws->top.data());
   }
   return absl::OkStatus();
 }

@@ -20,19 +20,33 @@ struct ScoredToken {
   std::vector<TokenLogProb> top;
 };
 
+// The tokens of one call of Sampler::Draw. They are there once the backend has been waited for;
+// until then it may be moved but must live.
+struct Draws {
+  std::vector<SampledToken> sampled;
+  std::vector<TokenLogProb> top;  // [rows][top_stride]
+  size_t top_stride = 0;
+  std::vector<size_t> top_counts;  // that the rows asked for
+
+  // The alternatives that the row asked for.
+  std::vector<TokenLogProb> TopOf(size_t row) const;
+};
+
 class Sampler {
  public:
+  // max_rows: of one call. max_draws: of all calls of a step.
   static absl::StatusOr<std::unique_ptr<Sampler>> Create(Backend& backend, int64_t vocab,
-                                                         int64_t max_rows);
+                                                         int64_t max_rows, int64_t max_draws);
 
-  // Draws a token a row of `logits` [params.size()][vocab]. `top[r]` gets the alternatives that row
-  // r asked for. Waits for the backend; returns its error.
-  absl::Status Sample(const float* logits, std::span<const SamplingRow> params,
-                      std::span<const LogitEdit> edits, std::vector<SampledToken>* sampled,
-                      std::vector<std::vector<TokenLogProb>>* top);
+  // Issues the draw of a token a row of `logits` [params.size()][vocab]. Row r's is row
+  // first_draw + r of sampled().
+  absl::Status Draw(const float* logits, std::span<const SamplingRow> params,
+                    std::span<const LogitEdit> edits, size_t first_draw, Draws* draws);
+  // [max_draws] in the backend's memory.
+  const SampledToken* sampled() const { return sampled_->As<SampledToken>(); }
 
   // Log-probabilities of `tokens` [rows] in `logits` [rows][vocab], with `top_count` alternatives a
-  // row.
+  // row. Waits for the backend; returns its error.
   absl::Status Score(const float* logits, std::span<const int32_t> tokens, int top_count,
                      std::vector<ScoredToken>* scored);
 

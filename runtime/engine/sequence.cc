@@ -78,7 +78,12 @@ LogitEdit& Sequence::EditOf(int32_t token) {
   return edits_[it->second];
 }
 
+bool Sequence::DrawsLast() const {
+  return drawing > 0 && (length() - prompt_size_ >= params_.max_tokens || length() >= max_length_);
+}
+
 SamplingRow Sequence::NextRow(std::vector<LogitEdit>* edits) const {
+  assert(drawing == 0 || DrawsAhead());
   SamplingRow row;
   row.temperature = EffectiveTemperature(params_);
   row.top_k =
@@ -90,11 +95,11 @@ SamplingRow Sequence::NextRow(std::vector<LogitEdit>* edits) const {
   row.presence_penalty = static_cast<float>(params_.presence_penalty);
   row.seed = seed_;
   row.sample_index = static_cast<uint32_t>(choice);
-  row.position = static_cast<uint64_t>(size());
+  row.position = static_cast<uint64_t>(length());
   row.edit_begin = static_cast<int32_t>(edits->size());
   edits->insert(edits->end(), edits_.begin(), edits_.end());
   row.edit_end = static_cast<int32_t>(edits->size());
-  if (output_size() < params_.min_tokens) {
+  if (length() - prompt_size_ < params_.min_tokens) {
     for (auto edit = edits->begin() + row.edit_begin; edit != edits->end(); ++edit) {
       if (std::ranges::binary_search(end_ids_, edit->token))
         edit->bias = -std::numeric_limits<float>::infinity();

@@ -47,8 +47,12 @@ class Sequence {
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
   int64_t prompt_size() const { return prompt_size_; }
   int64_t output_size() const { return size() - prompt_size_; }
+  // With the tokens that are being drawn.
+  int64_t length() const { return size() + drawing; }
 
   // State that the engine keeps for the sequence.
+  int64_t drawing = 0;    // tokens behind the known ones that steps under way draw
+  int32_t drawn_row = 0;  // of the sampler's tokens: where the last of them will be
   std::vector<int32_t> pages;
   int64_t computed = 0;       // tokens whose keys and values are in pages
   int64_t published = 0;      // pages given to the prefix cache
@@ -56,7 +60,12 @@ class Sequence {
   int64_t cached_tokens = 0;  // taken from the prefix cache when first admitted
   bool admitted_before = false;
 
-  // How to draw the next token. Appends this sequence's edits to `edits` and sets their range.
+  // Whether the next token can be drawn while others are: its logits need none of them.
+  bool DrawsAhead() const { return !penalised_; }
+  // The tokens that are being drawn are certainly the last.
+  bool DrawsLast() const;
+  // How to draw the token behind those that are being drawn. Appends this sequence's edits to
+  // `edits` and sets their range. REQUIRES: none is being drawn, or DrawsAhead().
   SamplingRow NextRow(std::vector<LogitEdit>* edits) const;
 
   // Takes a drawn token, with the alternatives that were asked for. Returns the text that became

@@ -32,17 +32,20 @@ std::vector<GemmShape> GemmShapesOf(const ModelConfig& config) {
           {config.vocab, config.width, kFp32}};
 }
 
-Forward::Forward(const Model& model, KvCache& cache, const ForwardLimits& limits)
+Forward::Forward(const Model& model, KvCache& cache, const ForwardLimits& limits,
+                 const SampledToken* sampled)
     : model_(model),
       config_(model.config()),
       backend_(model.backend()),
       cache_(cache),
       limits_(limits),
+      sampled_(sampled),
       recorder_(backend_) {}
 
 absl::StatusOr<std::unique_ptr<Forward>> Forward::Create(const Model& model, KvCache& cache,
-                                                         const ForwardLimits& limits) {
-  std::unique_ptr<Forward> forward(new Forward(model, cache, limits));
+                                                         const ForwardLimits& limits,
+                                                         const SampledToken* sampled) {
+  std::unique_ptr<Forward> forward(new Forward(model, cache, limits, sampled));
   if (absl::Status s = forward->AllocateWorkspace(); !s.ok()) return s;
   return forward;
 }
@@ -129,6 +132,7 @@ void Forward::Layers() {
   backend_.Run(Embed{.rows = batch_.rows,
                      .table = model_.weights().embedding.get(),
                      .token_ids = token_ids_,
+                     .sampled = sampled_,
                      .scale = config_.embedding_scale,
                      .out = hidden_->As<Bf16>()});
   for (int i = 0; i < config_.layers; ++i) Layer(i);

@@ -20,7 +20,7 @@ namespace isobit {
 
 // The rows of a step on the host; RowBatch in kernels/ops.h says what they mean.
 struct StepRows {
-  std::vector<int32_t> token_ids;   // [rows]
+  std::vector<int32_t> token_ids;   // [rows]; DrawnTokenIds refer to Forward's `sampled`
   std::vector<int32_t> position;    // [rows]
   std::vector<int32_t> sequence;    // [rows]
   std::vector<int32_t> first_row;   // [sequences + 1]
@@ -45,9 +45,11 @@ std::vector<GemmShape> GemmShapesOf(const ModelConfig& config);
 
 class Forward {
  public:
-  // `model` and `cache` must outlive it.
+  // `model` and `cache` must outlive it, and so must `sampled`, tokens in the backend's memory that
+  // steps may name instead of ids.
   static absl::StatusOr<std::unique_ptr<Forward>> Create(const Model& model, KvCache& cache,
-                                                         const ForwardLimits& limits);
+                                                         const ForwardLimits& limits,
+                                                         const SampledToken* sampled = nullptr);
 
   // Bytes of workspace that Create would allocate.
   static int64_t WorkspaceBytes(const ModelConfig& config, const ForwardLimits& limits);
@@ -64,7 +66,8 @@ class Forward {
   int64_t replayed_steps() const { return recorder_.replayed(); }
 
  private:
-  Forward(const Model& model, KvCache& cache, const ForwardLimits& limits);
+  Forward(const Model& model, KvCache& cache, const ForwardLimits& limits,
+          const SampledToken* sampled);
   absl::Status AllocateWorkspace();
   // Copies the indices of a step to the backend and makes batch_ of them.
   void Place(const StepRows& rows, int64_t page_table_stride);
@@ -81,6 +84,7 @@ class Forward {
   Backend& backend_;
   KvCache& cache_;
   const ForwardLimits limits_;
+  const SampledToken* const sampled_;
 
   std::unique_ptr<Buffer> indices_;     // int32: what StepRows holds, one array after the other
   std::unique_ptr<Buffer> hidden_;      // bf16 [max_rows][width], the residual stream

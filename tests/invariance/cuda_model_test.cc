@@ -119,11 +119,11 @@ TEST_F(CudaModelTest, OneRequestInEverySituation) {
   auto model = LoadTiny({}, "cuda");
   const auto rows = SweepRequest(model, {});
   ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_EQ(rows->size(), 8u);
+  EXPECT_EQ(rows->size(), 9u);
   EXPECT_EQ(rows->back().name, "steps eager and from recordings");
   for (const CheckRow& row : *rows) {
     EXPECT_EQ(row.first_difference, "") << row.name;
-    EXPECT_GT(row.compared, 20'000) << row.name;
+    EXPECT_GT(row.compared, row.name.starts_with("steps issued") ? 80 : 20'000) << row.name;
   }
 }
 

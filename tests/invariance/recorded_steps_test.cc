@@ -1,75 +1,21 @@
-// Case 14 without a GPU: a backend that replays recorded operations exactly as they were recorded,
-// with the numbers of then and the memory of now, as a CUDA graph does.
+// Case 14 without a GPU: steps that are replayed as they were recorded, issued one before the
+// tokens of the other are known, or not.
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/reference/backend.h"
 #include "tests/invariance/tiny_engine.h"
+#include "tests/late_backend.h"
 
 namespace isobit {
 namespace {
 
-class ReplayingBackend : public reference::ReferenceBackend {
- public:
-  // The engine lets GPUs record.
-  DeviceInfo Info() const override {
-    DeviceInfo info = ReferenceBackend::Info();
-    info.kind = "cuda";
-    return info;
-  }
-
-  void Run(const Embed& op) override { RunOrRecord(op); }
-  void Run(const RmsNorm& op) override { RunOrRecord(op); }
-  void Run(const Gemm& op) override { RunOrRecord(op); }
-  void Run(const RopeKvWrite& op) override { RunOrRecord(op, op.batch); }
-  void Run(const Attention& op) override { RunOrRecord(op, op.batch); }
-  void Run(const ScoreTokens& op) override { RunOrRecord(op); }
-  void Run(const SampleTokens& op) override { RunOrRecord(op); }
-
-  std::unique_ptr<Recording> Record(const std::function<void()>& issue) override {
-    auto recorded = std::make_unique<Recorded>();
-    recording_ = recorded.get();
-    issue();
-    recording_ = nullptr;
-    return recorded;
-  }
-  bool Replay(const Recording& recording) override {
-    for (const auto& operation : static_cast<const Recorded&>(recording).operations) operation();
-    return true;
-  }
-
- private:
-  struct Recorded : Recording {
-    std::vector<std::function<void()>> operations;
-  };
-
-  template <typename Op>
-  void RunOrRecord(const Op& op) {
-    if (recording_ == nullptr) return ReferenceBackend::Run(op);
-    recording_->operations.push_back([this, op] { ReferenceBackend::Run(op); });
-  }
-  // The batch is the caller's: it is copied too.
-  template <typename Op>
-  void RunOrRecord(const Op& op, const RowBatch* batch) {
-    if (recording_ == nullptr) return ReferenceBackend::Run(op);
-    recording_->operations.push_back([this, op, copy = *batch] {
-      Op with_copy = op;
-      with_copy.batch = &copy;
-      ReferenceBackend::Run(with_copy);
-    });
-  }
-
-  Recorded* recording_ = nullptr;
-};
-
 std::unique_ptr<EngineCore> MakeReplayingCore(const EngineOptions& options) {
-  auto model = Model::Load(WriteTinyModel(), std::make_unique<ReplayingBackend>());
+  auto model = Model::Load(WriteTinyModel(), std::make_unique<LateBackend>("cuda"));
   EXPECT_TRUE(model.ok()) << model.status();
   auto engine = EngineCore::Create(*std::move(model), options);
   EXPECT_TRUE(engine.ok()) << engine.status();
@@ -88,8 +34,10 @@ TEST(RecordedSteps, GiveTheBitsOfEagerOnes) {
   const std::vector<Outcome> alone = RunAlone(requests, {}, "reference");
   EngineOptions options = {
       .max_num_seqs = 8, .block_size = 16, .kv_cache_tokens = 4096, .prefix_cache = false};
-  for (const bool eager : {false, true}) {
+  for (const auto& [eager, async] :
+       {std::pair(false, false), std::pair(false, true), std::pair(true, true)}) {
     options.enforce_eager = eager;
+    options.async_scheduling = async;
     const auto engine = MakeReplayingCore(options);
     for (int run = 0; run < 2; ++run) {
       const int64_t before = engine->Stats().replayed_steps;

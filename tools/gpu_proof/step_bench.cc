@@ -3,7 +3,7 @@
 // requests at once. Prints what the memory floor is beside each: bytes of weights and of keys and
 // values over the read rate that was measured on an H200.
 //
-//   step_bench [--layers 32] [--steps 50] [--eager] [--requests 1000]
+//   step_bench [--layers 32] [--steps 50] [--eager] [--not-ahead] [--requests 1000]
 
 #include <algorithm>
 #include <chrono>
@@ -32,6 +32,7 @@ struct BenchOptions {
   int64_t steps = 50;
   int64_t requests = 1000;
   bool eager = false;
+  bool ahead = true;  // steps are issued before the tokens of the one before are known
 };
 
 template <typename T>
@@ -129,9 +130,10 @@ class StepBench {
   }
 
   void StartEngine(int64_t sequences) {
-    core_ = Require(EngineCore::Create(
-        std::move(model_),
-        {.max_num_seqs = sequences, .prefix_cache = false, .enforce_eager = options_.eager}));
+    core_ = Require(EngineCore::Create(std::move(model_), {.max_num_seqs = sequences,
+                                                           .prefix_cache = false,
+                                                           .enforce_eager = options_.eager,
+                                                           .async_scheduling = options_.ahead}));
   }
   void StopEngine() {
     std::fflush(stdout);
@@ -177,6 +179,7 @@ int Main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const bool has_value = i + 1 < argc;
     if (std::strcmp(argv[i], "--eager") == 0) options.eager = true;
+    if (std::strcmp(argv[i], "--not-ahead") == 0) options.ahead = false;
     if (std::strcmp(argv[i], "--layers") == 0 && has_value) options.layers = std::atoi(argv[++i]);
     if (std::strcmp(argv[i], "--steps") == 0 && has_value) options.steps = std::atoi(argv[++i]);
     if (std::strcmp(argv[i], "--requests") == 0 && has_value) {

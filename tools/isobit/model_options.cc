@@ -59,6 +59,10 @@ void AddEngineOptions(CLI::App& command, ModelOptions& options) {
                 "Run CUDA kernels one by one, not as a graph (nothing to do on a CPU)")
       ->group(group);
   command
+      .add_flag("--async-scheduling,!--no-async-scheduling", engine.async_scheduling,
+                "Issue a step before the tokens of the one before it are known (default: on a GPU)")
+      ->group(group);
+  command
       .add_option("--audit", engine.audit_share,
                   "Share of the work that may go into computing random finished requests again, to "
                   "compare every bit with what was delivered (0: none)")

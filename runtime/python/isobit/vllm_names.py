@@ -19,6 +19,7 @@ ENGINE: Mapping[str, Any] = {
     "tensor_parallel_size": (1,), "pipeline_parallel_size": (1,), "data_parallel_size": (1,),
     "dtype": ("auto", "bfloat16"), "kv_cache_dtype": ("auto", "bfloat16"), "quantization": (None,),
     "enforce_eager": ANY,  # graph or not: the same bits
+    "async_scheduling": ANY,  # steps issued ahead or not: the same bits
     "enable_chunked_prefill": ANY,  # in chunks or not: the same bits
     "cpu_offload_gb": (0,), "disable_log_stats": ANY, "enable_lora": (False,),
     "speculative_config": (None,), "hf_overrides": (None, {}), "logprobs_mode": ("raw_logprobs",),

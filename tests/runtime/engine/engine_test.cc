@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "kernels/backends.h"
+#include "tests/runtime/engine/engine_backend.h"
 #include "tests/tiny_model.h"
 
 namespace isobit {
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 std::unique_ptr<Engine> MakeEngine(const EngineOptions& options = {},
                                    const TinyModelOptions& tiny = {}) {
-  auto model = Model::Load(WriteTinyModel(tiny), CreateReferenceBackend());
+  auto model = Model::Load(WriteTinyModel(tiny), CreateEngineBackend());
   EXPECT_TRUE(model.ok()) << model.status();
   auto engine = Engine::Create(*std::move(model), options);
   EXPECT_TRUE(engine.ok()) << engine.status();
@@ -302,7 +302,7 @@ TEST(Engine, FlushForgetsPrefixes) {
 }
 
 std::unique_ptr<Model> LoadTiny(const TinyModelOptions& tiny) {
-  auto model = Model::Load(WriteTinyModel(tiny), CreateReferenceBackend());
+  auto model = Model::Load(WriteTinyModel(tiny), CreateEngineBackend());
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }
@@ -470,7 +470,7 @@ TEST(Engine, BadRequestsAreNamed) {
 
 TEST(Engine, BadOptionsAreNamed) {
   auto error = [](const EngineOptions& options) {
-    auto model = Model::Load(WriteTinyModel(), CreateReferenceBackend());
+    auto model = Model::Load(WriteTinyModel(), CreateEngineBackend());
     EXPECT_TRUE(model.ok()) << model.status();
     const auto engine = Engine::Create(*std::move(model), options);
     return engine.ok() ? "no error" : std::string(engine.status().message());
