@@ -300,6 +300,7 @@ absl::StatusOr<CheckReport> SweepOperations(Backend& backend, const ModelShape& 
       {.n = s.width, .k = attended, .residual = Residual::kInPlace},
       {.n = s.width, .k = attended, .bias = true, .residual = Residual::kOwn},
       {.n = 2 * s.ffn_width, .k = s.width, .epilogue = Epilogue::kSiluGate},
+      {.n = 2 * s.ffn_width, .k = s.width, .epilogue = Epilogue::kGeluGate},
       {.n = s.width, .k = s.ffn_width, .residual = Residual::kInPlace},
       {.n = s.vocab, .k = s.width, .epilogue = Epilogue::kFp32},
   };
