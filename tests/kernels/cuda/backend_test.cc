@@ -103,6 +103,32 @@ TEST_F(CudaBackendTest, ManySmallCopiesStayInOrder) {
   }
 }
 
+// Each fence gives what was downloaded before it, however much is issued behind it.
+TEST_F(CudaBackendTest, FencesWaitForWhatIsBeforeThem) {
+  for (const size_t bytes : {size_t{4}, size_t{1000}, (size_t{4} << 20) + 5}) {
+    const auto buffer = cuda().Allocate(bytes).value();
+    std::vector<std::vector<uint8_t>> got(7, std::vector<uint8_t>(bytes, 0xee));
+    std::vector<Fence> fences;
+    const auto expect = [&](size_t i) {
+      EXPECT_TRUE(got[i] == std::vector<uint8_t>(bytes, static_cast<uint8_t>(i))) << i;
+    };
+    for (size_t i = 0; i < got.size(); ++i) {
+      const std::vector<uint8_t> value(bytes, static_cast<uint8_t>(i));
+      cuda().Upload(value.data(), bytes, buffer->data());
+      cuda().Download(buffer->data(), bytes, got[i].data());
+      // The last has no fence of its own.
+      if (i + 1 < got.size()) fences.push_back(cuda().PlaceFence());
+      if (i == 0 || i > 4) continue;
+      ASSERT_TRUE(cuda().Wait(fences[i - 1]).ok());
+      expect(i - 1);
+    }
+    ASSERT_TRUE(cuda().Wait(fences[2]).ok()) << "was waited for before";
+    ASSERT_TRUE(cuda().Synchronize().ok());
+    for (size_t i = 0; i < got.size(); ++i) expect(i);
+    ASSERT_TRUE(cuda().Wait(fences.back()).ok());
+  }
+}
+
 TEST_F(CudaBackendTest, NamesMemoryThatIsNotThere) {
   const auto buffer = cuda().Allocate(size_t{1} << 50);
   ASSERT_TRUE(absl::IsResourceExhausted(buffer.status())) << buffer.status();
