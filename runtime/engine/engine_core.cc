@@ -373,9 +373,10 @@ absl::Status EngineCore::Collect() {
   auto id = step.drawing.begin();
   for (const Draws& draws : step.draws) {
     for (size_t row = 0; row < draws.sampled.size(); ++row) {
-      const auto member = members_.find(*id++);
-      // It may have ended meanwhile.
-      if (member != members_.end()) Deliver(member->second, draws.sampled[row], draws.TopOf(row));
+      const auto found = members_.find(*id++);
+      if (found == members_.end()) continue;  // it has ended meanwhile
+      const Member member = found->second;    // which leaves members_ if it ends now
+      Deliver(member, draws.sampled[row], draws.TopOf(row));
     }
   }
   issued_.pop_front();
