@@ -32,8 +32,16 @@ absl::StatusOr<std::unique_ptr<AttentionRunner>> AttentionRunner::Create(int mul
   auto counters = AllocateDeviceArray<AttentionCounters>(1, "attention's counters");
   if (!counters.ok()) return counters.status();
   runner->counters_ = *std::move(counters);
-  const cudaError_t error = cudaMemset(runner->counters_.get(), 0, sizeof(AttentionCounters));
+  cudaError_t error = cudaMemset(runner->counters_.get(), 0, sizeof(AttentionCounters));
   if (error != cudaSuccess) return FromCuda(error, "clearing attention's counters");
+  const auto mails =
+      static_cast<size_t>(multiprocessors * SplitMails(*std::ranges::max_element(kHeadDims)));
+  auto mail = AllocateDeviceArray<SplitMail>(mails, "attention's mail");
+  if (!mail.ok()) return mail.status();
+  runner->mail_ = *std::move(mail);
+  static_assert(kNoMailBits == 0xffffffffu);
+  error = cudaMemset(runner->mail_.get(), 0xff, mails * sizeof(SplitMail));
+  if (error != cudaSuccess) return FromCuda(error, "clearing attention's mail");
   return runner;
 }
 
@@ -75,6 +83,7 @@ PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
   request.whole_tiles =
       PartialFloats(request, limits, op.kv_heads, op.head_dim) * int64_t{sizeof(float)} >
       kMaxPartialBytes;
+  request.joins_splits = Works(limits, op.kv_heads) > multiprocessors_;
   return request;
 }
 
@@ -82,8 +91,11 @@ AttentionRunner::Limits AttentionRunner::LimitsOf(const PlanRequest& request, in
   const RowBatch& batch = request.batch;
   const int64_t packed_rows = batch.rows * request.group.value();
   Limits limits = {};
-  // A sequence's last tile need not be full.
-  limits.split_tiles = packed_rows / request.split_tile_rows + batch.sequences;
+  // A sequence's last tile need not be full; nor need a row's, if tiles are as high as a row's
+  // heads.
+  limits.split_tiles =
+      std::min(packed_rows / request.split_tile_rows + batch.sequences,
+               batch.rows * DivideUp(request.group.value(), request.split_tile_rows));
   if (request.prefill_packed_rows > 0) {
     const int64_t most_of_sequence =
         DivideUp(request.prefill_packed_rows - 1, request.split_tile_rows);
@@ -167,7 +179,7 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
   if (absl::Status s = ReserveScratch(op, request, limits, stream); !s.ok()) return s;
   const absl::StatusOr<Plan*> plan = FindPlan(request, limits, stream);
   if (!plan.ok()) return plan.status();
-  const int64_t works = limits.split_units * op.kv_heads + limits.redo_units;
+  const int64_t works = Works(limits, op.kv_heads);
   const absl::StatusOr<int> share = op.soft_cap > 0 ? 1 : Share(request, works, op.head_dim);
   if (!share.ok()) return share.status();
 
@@ -196,6 +208,7 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
       .partial = partial_.get(),
       .partial_rows = request.split_tile_rows,
       .splits_done = splits_done_.get(),
+      .mail = mail_.get(),
       .prefill_merged = prefill_merged_.get(),
   };
   // Kernels read the plan before those in front of them have ended. So the first one after the plan
@@ -216,17 +229,24 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
   return FromCuda(launch(params, ctas, early_start, stream), "launching attention");
 }
 
-// The largest cluster for which all units still run at once.
+// The largest cluster for which all units still run at once, on half of the multiprocessors: so the
+// CTAs of the launch behind find room and fill their rings early.
 absl::StatusOr<int> AttentionRunner::Share(const PlanRequest& request, int64_t works,
-                                           int head_dim) const {
+                                           int head_dim) {
   if (request.whole_tiles || request.prefill_packed_rows > 0) return 1;
   if (!HasSharedKernel(head_dim)) return 1;
   for (int share = kMaxShare; share > 1; share /= 2) {
-    if (works * share > multiprocessors_) continue;
-    int clusters = 0;
-    const cudaError_t error = CountSharedClusters(head_dim, share, &clusters);
-    if (error != cudaSuccess) return FromCuda(error, "counting attention's clusters");
-    if (works <= clusters) return share;
+    if (works * share > multiprocessors_ / 2) continue;
+    // The device is asked once.
+    const auto [known, is_new] = shared_clusters_.try_emplace({head_dim, share}, 0);
+    if (is_new) {
+      const cudaError_t error = CountSharedClusters(head_dim, share, &known->second);
+      if (error != cudaSuccess) {
+        shared_clusters_.erase(known);
+        return FromCuda(error, "counting attention's clusters");
+      }
+    }
+    if (works <= known->second) return share;
   }
   return 1;
 }

@@ -7,7 +7,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -65,6 +67,10 @@ class AttentionRunner {
 
   PlanRequest MakeRequest(const Attention& op) const;
   static Limits LimitsOf(const PlanRequest& request, int kv_heads);
+  // Of the split kernel, of all key heads.
+  static int64_t Works(const Limits& limits, int kv_heads) {
+    return limits.split_units * kv_heads + limits.redo_units;
+  }
   static int64_t PartialFloats(const PlanRequest& request, const Limits& limits, int kv_heads,
                                int head_dim);
   absl::StatusOr<Plan*> FindPlan(const PlanRequest& request, const Limits& limits,
@@ -72,13 +78,15 @@ class AttentionRunner {
   absl::StatusOr<Plan*> NextPlan();
   absl::Status ReserveScratch(const Attention& op, const PlanRequest& request, const Limits& limits,
                               cudaStream_t stream);
-  absl::StatusOr<int> Share(const PlanRequest& request, int64_t works, int head_dim) const;
+  absl::StatusOr<int> Share(const PlanRequest& request, int64_t works, int head_dim);
   template <typename T>
   absl::Status Reserve(int64_t count, const char* what, cudaStream_t stream, DeviceArray<T>* array,
                        int64_t* capacity);
 
   const int multiprocessors_;
   DeviceArray<AttentionCounters> counters_;
+  DeviceArray<SplitMail> mail_;
+  std::map<std::pair<int, int>, int> shared_clusters_;  // by head size and CTAs of a cluster
   // A few: layers may differ in their windows. The same operations in the same order get the same
   // ones, so that they need no more memory the second time.
   std::vector<Plan> plans_;

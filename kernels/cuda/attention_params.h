@@ -8,6 +8,8 @@
 // packed for each key head: packed row f is query head f % group of the group, of the sequence's
 // token f / group in this batch. Tiles are runs of packed rows.
 
+#include <vector_types.h>
+
 #include <cstdint>
 
 #include "kernels/cuda/divisor.h"
@@ -84,6 +86,18 @@ ISOBIT_HOST_DEVICE constexpr int64_t SplitPartialFloats(int rows, int head_dim) 
   return (int64_t{rows} * (head_dim + 2) + 3) / 4 * 4;
 }
 
+// What a lane has of a row of a split's result, on its way to the same lane of another CTA
+// (attention_split_mail.cuh). A word that has not been written is kNoMailBits.
+struct alignas(32) SplitMail {
+  float4 o;     // of four columns
+  float2 sums;  // l and bucket
+};
+inline constexpr uint32_t kNoMailBits = 0xffffffffu;
+// Of one split: [pair of n8 tiles][packed row][lane of a quad].
+ISOBIT_HOST_DEVICE constexpr int SplitMails(int head_dim) {
+  return head_dim / 16 * kSplitTileRows * 4;
+}
+
 // Counted on the device. Those of the second group are back at 0 when a launch has ended.
 struct AttentionCounters {
   unsigned long long tiles;  // as BackendCounters
@@ -128,6 +142,7 @@ struct AttentionParams {
   float* partial;  // [unit][kv head][SplitPartialFloats(partial_rows, head_dim)]
   int partial_rows;
   unsigned* splits_done;  // [tile_slot][kv head], 0 when a launch has ended
+  SplitMail* mail;        // [unit][kv head][SplitMails]; all kNoMailBits when a launch has ended
   float* prefill_merged;  // scratch of the prefill kernel for wide heads
 
   ISOBIT_HOST_DEVICE int kv_heads() const { return layout.kv_heads; }

@@ -122,10 +122,15 @@ __device__ int PlanPrefill(const PlanRequest& request, AttentionTile* tiles, Pla
 
 // ---- Units of the split kernel, in the order of sequences
 
+// A short split behind another one is not worth a unit of its own.
+constexpr int kShortSplitKeys = kSplitKeys / 4;
+
 __device__ Totals OfTile(const PlanRequest& request, const AttentionTile& tile) {
-  if (request.whole_tiles) return {1, 1};
   const KeyRange keys = tile.KeysOfAny(request.group, request.window);
-  return {1, keys.last / kSplitKeys - keys.first / kSplitKeys + 1};
+  const int splits = keys.last / kSplitKeys - keys.first / kSplitKeys + 1;
+  const bool is_joined =
+      request.joins_splits && splits == 2 && keys.last % kSplitKeys < kShortSplitKeys;
+  return {1, request.whole_tiles || is_joined ? 1 : splits};
 }
 
 // What a sequence adds. One thread.
@@ -148,10 +153,12 @@ __device__ void WriteUnits(const PlanRequest& request, int sequence, Totals befo
   for (int packed = 0; packed < rows.packed_rows; packed += request.split_tile_rows) {
     const AttentionTile tile = rows.Tile(packed, request.split_tile_rows);
     const Totals of_tile = OfTile(request, tile);
-    const int first_split = tile.KeysOfAny(request.group, request.window).first / kSplitKeys;
+    const KeyRange keys = tile.KeysOfAny(request.group, request.window);
+    const int first_split = keys.first / kSplitKeys;
+    const bool is_whole = of_tile.units == 1 && keys.last / kSplitKeys > first_split;
     for (int i = lane; i < of_tile.units; i += 32) {
-      units[before.units + i] = {tile, request.whole_tiles ? kAllSplits : first_split + i,
-                                 of_tile.units, before.tiles};
+      units[before.units + i] = {tile, is_whole ? kAllSplits : first_split + i, of_tile.units,
+                                 before.tiles};
     }
     before = before + of_tile;
   }
@@ -203,7 +210,7 @@ bool operator==(const PlanRequest& a, const PlanRequest& b) {
     return std::make_tuple(r.batch.rows, r.batch.sequences, r.batch.position, r.batch.sequence,
                            r.batch.first_row, r.batch.page_table, r.batch.page_table_stride,
                            r.batch.max_context, r.group.value(), r.window, r.split_tile_rows,
-                           r.whole_tiles, r.prefill_packed_rows);
+                           r.whole_tiles, r.joins_splits, r.prefill_packed_rows);
   };
   return key(a) == key(b);
 }

@@ -9,8 +9,9 @@
 //   8 warps          go through a split in steps of 128 keys. Scores are divided by keys, 16 a
 //                    warp; probabilities are exchanged in shared memory; the output is divided
 //                    by columns, 16 a warp. Every warp keeps l and the buckets of all rows.
-//   stored warp      counts finished splits, and sees to it that those of a tile are merged
-//                    when the last one is done (attention_split_merge.cuh)
+//   stored warp      where CTAs have several units: counts finished splits, and sees to it that
+//                    those of a tile are merged when the last one is done
+//                    (attention_split_merge.cuh; else attention_split_mail.cuh)
 //
 // When there are fewer units than multiprocessors, a cluster of CTAs shares each of them: every CTA
 // has a run of the split's keys and computes the scores of those at once; output, l and buckets
@@ -18,7 +19,8 @@
 // the keys of a split, whoever adds them.
 //
 // A step whose visible scores all lie below the threshold, in a split whose buckets are all 0,
-// needs no maximum (the fast path). Any other step follows the contract's blocks literally.
+// needs no maximum (the fast path); then the scores of a step are computed while the one before is
+// added. Any other step follows the contract's blocks literally.
 
 #include "kernels/cuda/attention_params.h"
 #include "kernels/cuda/attention_split_consumer.cuh"
@@ -73,19 +75,10 @@ __device__ void FinishUnit(const AttentionParams& p, const SplitShared<Config>& 
   if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
 }
 
+// The units of a CTA, by one warp.
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads, 1)
-    AttentionSplitKernel(const __grid_constant__ AttentionParams p) {
-  extern __shared__ __align__(1024) uint8_t memory[];
-  auto& shared = *reinterpret_cast<SplitShared<Config>*>(memory + Config::kRingsBytes);
-  const SplitAddresses<Config> at(sm90::OpaqueSharedAddress(memory));
-  const int warp = sm90::UniformWarpIndex();
-  InitSplitBarriers(at);
-  sm90::LaunchDependentKernels();
-  if (warp == Config::kKeysWarp) return SplitKeysWarp<Config>(p, shared, at).Run();
-  if (warp == Config::kValuesWarp) return RunSplitValuesWarp(p, shared, at);
-  if (warp == Config::kStoredWarp) return SplitStoredWarp<Config>(p, shared, at).Run();
-  SplitConsumer<Config> consumer(p, shared, at, warp);
+__device__ void AttendUnits(const AttentionParams& p, const SplitShared<Config>& shared,
+                            const SplitAddresses<Config>& at, SplitConsumer<Config>& consumer) {
   SlotCursor<SplitShared<Config>::kWorkSlots> cursor, last;
   for (bool first = true;; first = false, last = cursor, cursor.Advance()) {
     sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
@@ -97,7 +90,31 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     }
     // By now it is known whether the unit before was its tile's last.
     if (!first) FinishUnit(p, shared, at, last, done);
-    if (done) break;
+    if (done) return;
+  }
+}
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kThreads, 1)
+    AttentionSplitKernel(const __grid_constant__ AttentionParams p) {
+  extern __shared__ __align__(1024) uint8_t memory[];
+  auto& shared = *reinterpret_cast<SplitShared<Config>*>(memory + Config::kRingsBytes);
+  const SplitAddresses<Config> at(sm90::OpaqueSharedAddress(memory));
+  const int warp = sm90::UniformWarpIndex();
+  InitSplitBarriers(at);
+  sm90::LaunchDependentKernels();
+  if (warp == Config::kKeysWarp) return SplitKeysWarp<Config>(p, shared, at).Run();
+  if (warp == Config::kValuesWarp) return RunSplitValuesWarp(p, shared, at);
+  if (warp == Config::kStoredWarp) {
+    if constexpr (!Config::kShared) SplitStoredWarp<Config>(p, shared, at).Run();
+    return;
+  }
+  SplitConsumer<Config> consumer(p, shared, at, warp);
+  if constexpr (Config::kShared) {
+    sm90::Wait(at.work_full, 0);
+    if (shared.work[0].tile.rows != 0) consumer.Attend(shared.work[0]);
+  } else {
+    AttendUnits(p, shared, at, consumer);
   }
   sm90::WaitForPriorKernels();
   if (threadIdx.x == 0) consumer.Count();

@@ -6,8 +6,10 @@
 
 #include "kernels/cuda/attention_params.h"
 #include "kernels/cuda/attention_ring.cuh"
+#include "kernels/cuda/attention_split_mail.cuh"
 #include "kernels/cuda/attention_split_merge.cuh"
 #include "kernels/cuda/attention_split_producer.cuh"
+#include "kernels/cuda/attention_split_state.cuh"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/cuda/sm90/cluster_store.h"
 #include "kernels/cuda/sm90/convert.h"
@@ -52,25 +54,26 @@ class SplitConsumer {
     kv_head_ = work.kv_head;
     any_ = tile_.KeysOfAny(p_.group, p_.window);
     all_ = tile_.KeysOfAll(p_.group, p_.window);
-    for (int half = 0; half < 2; ++half) {
-      // Rows past the tile's last are queries of zeros in its place.
-      row_keys_[half] = tile_.KeysOf(min(Row(half), tile_.rows - 1), p_.group, p_.window);
-      merged_empty_[half] = true;
-    }
+    rows_ = LaneRows(tile_, p_.group, p_.window);
+    merged_.empty[0] = merged_.empty[1] = true;
     sm90::WaitForPriorKernels();
     if constexpr (!Config::kShared) LoadQueries();
-    for (split_ = work.first_split; split_ < work.end_split; ++split_) {
+    // Of a unit that is shared the compiler is told that it is one split.
+    const int end_split = Config::kShared ? work.first_split + 1 : work.end_split;
+    for (split_ = work.first_split; split_ < end_split; ++split_) {
       BeginSplit();
       const StepWalk<Config> walk = {work.KeysOf(split_, any_)};
       if constexpr (Config::kShared) {
         AddPart(work, walk);
         if (work.sends) return;
       } else {
-        for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) Step(walk, step);
+        AddSteps(walk);
       }
-      Merge();
+      if constexpr (!Config::kShared) Merge(split_);
     }
-    if (work.splits == 1) {
+    if (work.sends_mail || work.collects_mail) return FinishWithMail(work);
+    if constexpr (Config::kShared) merged_.Take(state_);
+    if (Config::kShared || work.splits == 1) {
       StoreOutput();
     } else {
       StorePartial(SplitPartial(p_, work, work.first_split));
@@ -87,7 +90,7 @@ class SplitConsumer {
  private:
   using Scores = float[2][4];  // two n8 tiles of 16 rows
 
-  __device__ int Row(int half) const { return lane_ / 4 + 8 * half; }
+  static __device__ int Row(int half) { return LaneRows::Index(half); }
   __device__ int Pair(int i) const { return warp_ + Config::kWarps * i; }
   __device__ bool HasPairs() const { return warp_ < Config::kPairs; }
 
@@ -139,11 +142,7 @@ class SplitConsumer {
 
   __device__ void BeginSplit() {
     exact_ = false;
-    bucket_[0] = bucket_[1] = 0.0f;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) l_[e] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < Config::kOwnPairs * 8; ++i) o_[i / 8][i / 4 % 2][i % 4] = 0.0f;
+    state_.Fill(0.0f);
   }
 
   // ---- A step
@@ -209,8 +208,97 @@ class SplitConsumer {
     exact_steps_ += exact ? 1 : 0;
   }
 
+  // ---- Steps in a row
+
+  __device__ void AddSteps(const StepWalk<Config>& walk) {
+    bool calm = true;  // no score has asked for the exact path yet
+    for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) {
+      if (calm) step = AddWholeSteps(walk, step, calm);
+      if (!walk.Has(step)) return;
+      Step(walk, step);
+    }
+  }
+
+  // Adds steps that all rows see in full, from `step` on. Scores of a step are computed while the
+  // one before is added. Returns the first step that it has not added, because rows don't see it in
+  // full or because its scores ask for the exact path: then it is not calm.
+  __device__ int AddWholeSteps(const StepWalk<Config>& walk, int step, bool& calm) {
+    const int end = (min(all_.last, walk.keys.last) + 1) & -Config::kStepKeys;
+    if (step < max(all_.first, walk.keys.first) || step >= end) return step;
+    calm = ScoreFirst();
+    if (!calm) return step;
+    for (; step + Config::kStepKeys < end; step += Config::kStepKeys) {
+      if (!AddAndScoreNext()) {
+        calm = false;
+        return step + Config::kStepKeys;
+      }
+    }
+    AddLast();
+    return step + Config::kStepKeys;
+  }
+
+  // Of the step at the cursor of keys: probabilities to this step's buffer.
+  __device__ bool ScoreFirst() {
+    const typename Config::Cursor keys = keys_cursor_.After(OwnChunk());
+    Scores s;
+    sm90::Wait(at_.keys.Full(keys.slot), keys.parity);
+    ComputeScores(at_.keys.Slot(keys.slot), s);
+    StoreProbabilities(s, buffer_, 0.0f, 0.0f);
+    return ShareCalmScores(IsWild(s));
+  }
+
+  // Adds the step at the cursor of values, while the scores of the next are computed.
+  __device__ bool AddAndScoreNext() {
+    const typename Config::Cursor keys = keys_cursor_.After(OwnChunk());
+    const typename Config::Cursor first = values_cursor_, second = values_cursor_.After(1);
+    Scores s;
+    sm90::Wait(at_.keys.Full(keys.slot), keys.parity);
+    if (HasPairs()) {
+      sm90::Wait(at_.values.Full(first.slot), first.parity);
+      sm90::Wait(at_.values.Full(second.slot), second.parity);
+      // No branch in between: instructions of the two mix.
+      ComputeScores(at_.keys.Slot(keys.slot), s);
+      AddWholeChunk(at_.values.Slot(first.slot), 0);
+      AddWholeChunk(at_.values.Slot(second.slot), 1);
+      StoreProbabilities(s, buffer_ ^ 1, 0.0f, 0.0f);
+    } else {
+      ComputeScores(at_.keys.Slot(keys.slot), s);
+      StoreProbabilities(s, buffer_ ^ 1, 0.0f, 0.0f);
+    }
+    EndWholeStep();
+    return ShareCalmScores(IsWild(s));
+  }
+
+  __device__ void AddLast() {
+    if (HasPairs()) {
+#pragma unroll 1
+      for (int chunk = 0; chunk < 2; ++chunk) {
+        const typename Config::Cursor at = values_cursor_.After(chunk);
+        sm90::Wait(at_.values.Full(at.slot), at.parity);
+        AddWholeChunk(at_.values.Slot(at.slot), chunk);
+      }
+    }
+    EndWholeStep();
+  }
+
+  __device__ void EndWholeStep() {
+    __syncwarp();
+    for (int chunk = 0; chunk < 2; ++chunk) Release(at_.values, values_cursor_.After(chunk));
+    values_cursor_ = values_cursor_.After(2);
+    buffer_ ^= 1;
+    ++steps_;
+  }
+
+  // True if no score of any warp asks for the exact path. Then the keys are given back.
+  __device__ bool ShareCalmScores(bool wild) {
+    if (sm90::SyncNamedAny(kBarrier, Config::kConsumers, wild)) return false;
+    for (int chunk = 0; chunk < 2; ++chunk) Release(at_.keys, keys_cursor_.After(chunk));
+    keys_cursor_ = keys_cursor_.After(2);
+    return true;
+  }
+
   __device__ void LookAtBuckets() {
-    exact_ = __any_sync(0xffffffffu, bucket_[0] != 0.0f || bucket_[1] != 0.0f);
+    exact_ = __any_sync(0xffffffffu, state_.bucket[0] != 0.0f || state_.bucket[1] != 0.0f);
   }
 
   // ---- A split that a cluster shares
@@ -226,7 +314,7 @@ class SplitConsumer {
       if (begin != walk.Begin()) sm90::SyncNamed(kBarrier, Config::kConsumers);
       LoadQueries();  // each time, so that their registers are free in between
       if (AllSee(begin, begin + 2 * Config::kStepKeys) && ScoreAhead()) {
-        if (AddAhead(receives, sends)) continue;
+        if (AddAhead(receives, sends, walk.Has(begin + 2 * Config::kStepKeys))) continue;
       } else if (receives) {
         TakeOver();
       }
@@ -247,23 +335,23 @@ class SplitConsumer {
   // Both buffers of probabilities, for buckets of 0. False if scores ask for the exact path. No
   // slot is given back: Step starts from the beginning if need be.
   __device__ bool ScoreAhead() {
-    bool wild = false;
-#pragma unroll 1
-    for (int step = 0; step < 2; ++step) {
-      const typename Config::Cursor at = keys_cursor_.After(2 * step + OwnChunk());
-      Scores s;
-      sm90::Wait(at_.keys.Full(at.slot), at.parity);
-      ComputeScores(at_.keys.Slot(at.slot), s);
-      wild |= IsWild(s);
-      StoreProbabilities(s, buffer_ ^ step, 0.0f, 0.0f);
-    }
-    return !sm90::SyncNamedAny(kBarrier, Config::kConsumers, wild);
+    const typename Config::Cursor first = keys_cursor_.After(OwnChunk());
+    const typename Config::Cursor second = keys_cursor_.After(2 + OwnChunk());
+    sm90::Wait(at_.keys.Full(first.slot), first.parity);
+    sm90::Wait(at_.keys.Full(second.slot), second.parity);
+    // No branch in between: instructions of the two mix.
+    Scores s[2];
+    ComputeScores(at_.keys.Slot(first.slot), s[0]);
+    ComputeScores(at_.keys.Slot(second.slot), s[1]);
+    StoreProbabilities(s[0], buffer_, 0.0f, 0.0f);
+    StoreProbabilities(s[1], buffer_ ^ 1, 0.0f, 0.0f);
+    return !sm90::SyncNamedAny(kBarrier, Config::kConsumers, IsWild(s[0]) || IsWild(s[1]));
   }
 
   // Adds the four chunks of ScoreAhead; fragments of a chunk are fetched while the one before is
   // added, those of the first before the state of the CTA in front arrives. False if the state
   // asks for the exact path; then nothing was added.
-  __device__ bool AddAhead(bool receives, bool sends) {
+  __device__ bool AddAhead(bool receives, bool sends, bool more) {
     static_assert(Config::kOwnPairs == 1);
     constexpr int kChunks = 2 * Config::kChunksPerStep;
     uint32_t p[kChunkGroups][4], v[kChunkGroups][4];
@@ -290,13 +378,14 @@ class SplitConsumer {
 #pragma unroll
         for (int g = 0; g < kChunkGroups; ++g) {
           AddToSum(p[g]);
-          AddPair(p[g], v[g], o_[0]);
+          AddPair(p[g], v[g], state_.o[0]);
           load(next, g);
         }
       }
     }
     if (sends) HandOn();
-    GiveBackAhead(kChunks);
+    steps_ += 2;
+    if (more) GiveBackAhead(kChunks);  // else nobody asks for them
     return true;
   }
 
@@ -308,7 +397,6 @@ class SplitConsumer {
     }
     keys_cursor_ = keys_cursor_.After(chunks);
     values_cursor_ = values_cursor_.After(chunks);
-    steps_ += 2;
   }
 
   __device__ uint32_t RelayAddress(int vector) const {
@@ -325,10 +413,12 @@ class SplitConsumer {
     constexpr int kVectorBytes = 32 * sizeof(float4);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float* o = o_[0][i];
+      const float* o = state_.o[0][i];
       sm90::StoreToCluster(to + i * kVectorBytes, float4{o[0], o[1], o[2], o[3]}, full);
     }
-    sm90::StoreToCluster(to + 2 * kVectorBytes, float4{l_[0], l_[2], bucket_[0], bucket_[1]}, full);
+    sm90::StoreToCluster(to + 2 * kVectorBytes,
+                         float4{state_.l[0], state_.l[2], state_.bucket[0], state_.bucket[1]},
+                         full);
   }
 
   __device__ void TakeOver() {
@@ -339,16 +429,16 @@ class SplitConsumer {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float4 o = shared_.relay[warp_][i][lane_];
-      o_[0][i][0] = o.x;
-      o_[0][i][1] = o.y;
-      o_[0][i][2] = o.z;
-      o_[0][i][3] = o.w;
+      state_.o[0][i][0] = o.x;
+      state_.o[0][i][1] = o.y;
+      state_.o[0][i][2] = o.z;
+      state_.o[0][i][3] = o.w;
     }
     const float4 rest = shared_.relay[warp_][kVectors - 1][lane_];
-    l_[0] = l_[1] = rest.x;
-    l_[2] = l_[3] = rest.y;
-    bucket_[0] = rest.z;
-    bucket_[1] = rest.w;
+    state_.l[0] = state_.l[1] = rest.x;
+    state_.l[2] = state_.l[3] = rest.y;
+    state_.bucket[0] = rest.z;
+    state_.bucket[1] = rest.w;
     LookAtBuckets();
   }
 
@@ -407,7 +497,7 @@ class SplitConsumer {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const int at = key + i / 4 * 8 + 2 * quad_lane_ + i % 2;
-      if (!row_keys_[i / 2 % 2].Meets(at, at + 1)) s[i / 4][i % 4] = kHidden;
+      if (!rows_.keys[i / 2 % 2].Meets(at, at + 1)) s[i / 4][i % 4] = kHidden;
     }
   }
   // Whether a score that is not hidden is not below the threshold. NaN is passed over, as it makes
@@ -474,14 +564,14 @@ class SplitConsumer {
 #pragma unroll
       for (int g = 0; g < kChunkGroups; ++g) {
         if (i == 0) AddToSum(p[g]);
-        AddPair(p[g], v[g], o_[i]);
+        AddPair(p[g], v[g], state_.o[i]);
       }
     }
   }
 
   __device__ void AddToSum(const uint32_t (&p)[4]) {
     constexpr uint32_t kOnes[2] = {0x3f803f80u, 0x3f803f80u};
-    sm90::MmaBf16(l_, p, kOnes);
+    sm90::MmaBf16(state_.l, p, kOnes);
   }
 
   // For chunks of which some row does not see some key.
@@ -498,7 +588,7 @@ class SplitConsumer {
         if (Pair(i) >= Config::kPairs) break;
         uint32_t v[4];
         LoadValues(values, g, i, v);
-        AddHiddenGroup(key, p, v, o_[i]);
+        AddHiddenGroup(key, p, v, state_.o[i]);
       }
     }
   }
@@ -586,7 +676,7 @@ class SplitConsumer {
   __device__ void UseBucketsOf(int chunk, int step, const Scores& s) {
     RaiseBuckets(step + chunk * Config::kChunkKeys, chunk);
     if (warp_ / (Config::kWarps / 2) == chunk)
-      StoreProbabilities(s, buffer_, bucket_[0], bucket_[1]);
+      StoreProbabilities(s, buffer_, state_.bucket[0], state_.bucket[1]);
     sm90::SyncNamed(kBarrier, Config::kConsumers);
   }
 
@@ -605,77 +695,49 @@ class SplitConsumer {
   }
 
   __device__ void RaiseBucketOfRow(int half, float m, int block_begin) {
-    const KeyRange seen = row_keys_[half].InSplit(split_);
+    const KeyRange seen = rows_.keys[half].InSplit(split_);
     if (!seen.Meets(block_begin, block_begin + kBlockKeys)) return;
     const float bucket = Bucket(m, p_.scale.c, p_.scale.threshold);
     const bool first = seen.first / kBlockKeys == block_begin / kBlockKeys;
     if (first) {
-      bucket_[half] = bucket;  // o and l are 0
-    } else if (bucket > bucket_[half]) {
-      Scale(BucketSteps(bucket, bucket_[half]), half, l_, o_);
-      bucket_[half] = bucket;
-    }
-  }
-
-  // ---- Merge
-
-  using Output = float[Config::kOwnPairs][2][4];
-
-  // Multiplies a row by 2^-64, `steps` times.
-  static __device__ void Scale(int steps, int half, float (&l)[4], Output& o) {
-#pragma unroll 1
-    for (int step = 0; step < min(steps, 5); ++step) {
-#pragma unroll
-      for (int e = 2 * half; e < 2 * half + 2; ++e) {
-        l[e] = ieee::Mul(l[e], 0x1p-64f);
-#pragma unroll
-        for (int i = 0; i < Config::kOwnPairs; ++i) {
-          o[i][0][e] = ieee::Mul(o[i][0][e], 0x1p-64f);
-          o[i][1][e] = ieee::Mul(o[i][1][e], 0x1p-64f);
-        }
-      }
-    }
-  }
-
-  // MergeSplit of the split into what came before it in this unit, row by row.
-  __device__ void Merge() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (row_keys_[half].InSplit(split_).IsEmpty()) continue;
-      const bool add = !Config::kShared && !merged_empty_[half];
-      if (add && merged_bucket_[half] < bucket_[half]) {
-        Scale(BucketSteps(bucket_[half], merged_bucket_[half]), half, merged_l_, merged_o_);
-      } else if (add && bucket_[half] < merged_bucket_[half]) {
-        Scale(BucketSteps(merged_bucket_[half], bucket_[half]), half, l_, o_);
-      }
-      merged_bucket_[half] = add ? fmaxf(merged_bucket_[half], bucket_[half]) : bucket_[half];
-      merged_empty_[half] = false;
-#pragma unroll
-      for (int e = 2 * half; e < 2 * half + 2; ++e) {
-        merged_l_[e] = add ? ieee::Add(merged_l_[e], l_[e]) : l_[e];
-#pragma unroll
-        for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
-          float& merged = merged_o_[i / 2][i % 2][e];
-          const float o = o_[i / 2][i % 2][e];
-          merged = add ? ieee::Add(merged, o) : o;
-        }
-      }
+      state_.bucket[half] = bucket;  // o and l are 0
+    } else if (bucket > state_.bucket[half]) {
+      state_.Raise(half, bucket);
     }
   }
 
   // ---- Results
+
+  // Of a unit of one split, which may have been merged with nothing.
+  __device__ void FinishWithMail(const SplitWork& work) {
+    if (!HasPairs()) return;
+    const SplitMailbox<Config> mailbox(p_, work, rows_, warp_);
+    if (work.sends_mail) return mailbox.Send(state_);
+    mailbox.Collect(merged_);
+    Merge(work.first_split);
+    StoreOutput();
+    mailbox.Clear();
+  }
+
+  // MergeSplit of the split into what came before it.
+  __device__ void Merge(int split) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (rows_.See(half, split)) merged_.Add(half, state_);
+    }
+  }
 
   __device__ void StoreOutput() const {
     if (!HasPairs()) return;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (Row(half) >= tile_.rows) continue;
-      const float inverse = ieee::Div(1.0f, merged_l_[2 * half]);
+      const float inverse = ieee::Div(1.0f, merged_.l[2 * half]);
       Bf16* out = p_.out + p_.QueryOffset(tile_, tile_.packed + Row(half), kv_head_);
 #pragma unroll
       for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
         if (Pair(i / 2) >= Config::kPairs) break;
-        const float* o = &merged_o_[i / 2][i % 2][2 * half];
+        const float* o = &merged_.o[i / 2][i % 2][2 * half];
         const int column = 16 * Pair(i / 2) + 8 * (i % 2) + 2 * quad_lane_;
         *reinterpret_cast<uint32_t*>(out + column) =
             sm90::RoundToBf16Pair(ieee::Mul(o[0], inverse), ieee::Mul(o[1], inverse));
@@ -688,15 +750,15 @@ class SplitConsumer {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = Row(half);
-      if (row >= tile_.rows || merged_empty_[half]) continue;
+      if (row >= tile_.rows || merged_.empty[half]) continue;
       if (warp_ == 0 && quad_lane_ == 0) {
-        to.l[row] = merged_l_[2 * half];
-        to.bucket[row] = merged_bucket_[half];
+        to.l[row] = merged_.l[2 * half];
+        to.bucket[row] = merged_.bucket[half];
       }
 #pragma unroll
       for (int i = 0; i < 2 * Config::kOwnPairs; ++i) {
         if (Pair(i / 2) >= Config::kPairs) break;
-        const float* o = &merged_o_[i / 2][i % 2][2 * half];
+        const float* o = &merged_.o[i / 2][i % 2][2 * half];
         const int column = 16 * Pair(i / 2) + 8 * (i % 2) + 2 * quad_lane_;
         *reinterpret_cast<float2*>(to.o + row * Config::kHeadDim + column) = float2{o[0], o[1]};
       }
@@ -710,16 +772,13 @@ class SplitConsumer {
 
   AttentionTile tile_;
   int kv_head_, split_;
-  KeyRange any_, all_;    // keys that some row, that all rows of the tile see
-  KeyRange row_keys_[2];  // of this lane's rows
+  KeyRange any_, all_;  // keys that some row, that all rows of the tile see
+  LaneRows rows_;
   uint32_t query_[Config::kQueriesInShared ? 1 : Config::kPairs][4];
 
   bool exact_;  // a bucket of the split is not 0
-  float bucket_[2], l_[4];
-  Output o_;
-  bool merged_empty_[2];
-  float merged_bucket_[2], merged_l_[4];
-  Output merged_o_;
+  SplitState<Config> state_;
+  MergedState<Config> merged_;
 
   typename Config::Cursor keys_cursor_, values_cursor_;
   int buffer_ = 0;  // of the probabilities of this step

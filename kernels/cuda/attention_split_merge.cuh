@@ -1,8 +1,9 @@
 #ifndef ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_MERGE_CUH_
 #define ISOBIT_KERNELS_CUDA_ATTENTION_SPLIT_MERGE_CUH_
 
-// What becomes of the splits of a tile when each had a unit of its own: results wait in global
-// memory, and the CTA that finishes the last one merges all of them, in their order.
+// What becomes of the splits of a tile when each had a unit of its own, and CTAs have several units
+// (else see attention_split_mail.cuh): results wait in global memory, and the CTA that finishes the
+// last one merges all of them, in their order.
 
 #include "kernels/cuda/attention_params.h"
 #include "kernels/cuda/attention_split_producer.cuh"

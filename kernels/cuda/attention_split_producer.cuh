@@ -55,8 +55,10 @@ struct SplitWork {
   int kv_head;
   int first_split, end_split;  // of this unit
   int tile_first_split;
-  int splits;      // to be merged; 1 if this unit finishes the tile
-  int first_unit;  // in the plan, of the tile's splits
+  int splits;  // to be merged by who finishes the last; 1: the two below say what becomes of it
+  bool sends_mail;     // to the CTA with the tile's last split
+  bool collects_mail;  // from those with the others
+  int first_unit;      // in the plan, of the tile's splits
   int tile_slot;
   // Where a cluster shares a unit: the CTA's part of the keys, and whether parts with visible keys
   // lie in front of it and behind it.
@@ -301,7 +303,10 @@ class SplitKeysWarp {
     const bool all = split == kAllSplits;
     work.first_split = all ? work.tile_first_split : split;
     work.end_split = (all ? keys.last / kSplitKeys : split) + 1;
-    work.splits = all ? 1 : splits;
+    work.splits = all || IsSingleRound() ? 1 : splits;
+    const bool has_mail = IsSingleRound() && !all;
+    work.sends_mail = has_mail && split != keys.last / kSplitKeys;
+    work.collects_mail = has_mail && !work.sends_mail && splits > 1;
     work.part = keys;
     if constexpr (Config::kShared) SetPart(keys.InSplit(split), work);
   }
@@ -314,7 +319,6 @@ class SplitKeysWarp {
     work.part = keys.Within(begin, begin + part_keys);
     work.receives = keys.first < begin;
     work.sends = keys.last >= begin + part_keys;
-    if (work.sends) work.splits = 1;  // the CTA behind this one has them merged
   }
 
   // Hands a unit to the others, at most one ahead of what the consumers work on.

@@ -1,9 +1,10 @@
 // Times whole steps of a model of Llama-3.1-8B's shape with random weights, through the engine as
-// users run it: decode at batch 1, 8 and 64 with a context of 1024, prefill, and a thousand
-// requests at once. Prints what the memory floor is beside each: bytes of weights and of keys and
-// values over the read rate that was measured on an H200.
+// users run it: decode at batch 1, 8 and 64 with one context, prefill, and a thousand requests at
+// once. Prints what the memory floor is beside each: bytes of weights and of keys and values over
+// the read rate that was measured on an H200.
 //
-//   step_bench [--layers 32] [--steps 50] [--eager] [--not-ahead] [--requests 1000]
+//   step_bench [--layers 32] [--context 1024] [--steps 50] [--eager] [--not-ahead]
+//              [--requests 1000]
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +30,7 @@ constexpr double kReadBytesPerSecond = 4.52e12;
 
 struct BenchOptions {
   int64_t layers = 32;
+  int64_t context = 1024;
   int64_t steps = 50;
   int64_t requests = 1000;
   bool eager = false;
@@ -181,6 +183,7 @@ int Main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--eager") == 0) options.eager = true;
     if (std::strcmp(argv[i], "--not-ahead") == 0) options.ahead = false;
     if (std::strcmp(argv[i], "--layers") == 0 && has_value) options.layers = std::atoi(argv[++i]);
+    if (std::strcmp(argv[i], "--context") == 0 && has_value) options.context = std::atoi(argv[++i]);
     if (std::strcmp(argv[i], "--steps") == 0 && has_value) options.steps = std::atoi(argv[++i]);
     if (std::strcmp(argv[i], "--requests") == 0 && has_value) {
       options.requests = std::atoi(argv[++i]);
@@ -193,7 +196,7 @@ int Main(int argc, char** argv) {
   StepBench bench(Require(Model::Load(checkpoint, "random", Require(CreateCudaBackend({})))),
                   options);
   std::printf("made in %.1f s\n", 1e-3 * Milliseconds(begin));
-  for (int64_t sequences : {1, 8, 64}) bench.Decode(sequences, 1024);
+  for (int64_t sequences : {1, 8, 64}) bench.Decode(sequences, options.context);
   bench.Prefill(4096);
   bench.Throughput(512, 256);
   return 0;
