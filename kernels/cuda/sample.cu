@@ -16,6 +16,12 @@ namespace {
 constexpr float kForbidden = -__builtin_huge_valf();
 constexpr uint64_t kTopPOff = uint64_t{1} << 32;
 
+// Whether Edit changes anything.
+__device__ bool Edits(const SamplingRow& params) {
+  return params.edit_begin < params.edit_end ||
+         (!IsGreedy(params.temperature) && params.temperature != 1.0f);
+}
+
 // Logit bias, penalties and temperature, in place.
 __device__ void Edit(const SampleTokens& op, const SamplingRow& params, SoftmaxRow& row) {
   for (int e = params.edit_begin + static_cast<int>(threadIdx.x); e < params.edit_end;
@@ -70,6 +76,11 @@ __device__ void WriteSampled(const SamplingRow& params, const RawRow& raw, int t
 __device__ void SampleValidRow(const SampleTokens& op, const SamplingRow& params, const RawRow& raw,
                                int best, SoftmaxRow& row, SampledToken* sampled,
                                TokenLogProb* top) {
+  // A greedy draw needs no weights; nor does anybody who asked for none.
+  if (IsGreedy(params.temperature) && params.processed == 0) {
+    if (row.Owns(best) && threadIdx.x == 0) WriteSampled(params, raw, best, 0, 0, 0, sampled);
+    return;
+  }
   const float m = row.WaitForZOf(best);
   const RowFilter filter = MakeFilter(params, m, row);
   const RowSummary kept = row.SummariseKept(filter);
@@ -109,8 +120,11 @@ __global__ void __launch_bounds__(kRowThreads, 2)
     raw.total = sum.weight;
     if (params.processed == 0) row.WriteTop(sum, params.top_count, op.top_stride, no_filter, top);
   }
-  Edit(op, params, row);
-  const RowSummary all = row.Summarise();
+  RowSummary all = all_raw;
+  if (Edits(params)) {
+    Edit(op, params, row);
+    all = row.Summarise();
+  }
   constexpr uint32_t kForbiddenKey = OrderKey(kForbidden);
   if (all.invalid == 0 && all.max_key >> 32 > kForbiddenKey) {
     const auto best = static_cast<int>(RankKeyToken(all.max_key));

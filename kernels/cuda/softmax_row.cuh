@@ -128,6 +128,7 @@ class SoftmaxRow {
   }
 
   __device__ void Load(const float* logits) {
+#pragma unroll 8
     for (int i = Thread(); i < count_; i += kRowThreads) slice_[i] = logits[first_ + i];
     __syncthreads();
   }
