@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 namespace isobit {
@@ -252,10 +253,13 @@ const float* Forward::Logits(std::span<const int32_t> rows) {
   const auto count = static_cast<int64_t>(rows.size());
   assert(count <= limits_.max_logit_rows);
   const ModelWeights& weights = model_.weights();
-  backend_.Upload(rows.data(), rows.size_bytes(), logit_rows_->data());
   RmsNorm norm = Norm(*weights.final_norm, hidden_->As<Bf16>(), normed_->As<Bf16>());
   norm.rows = count;
-  norm.row_index = logit_rows_->As<int32_t>();
+  // The first rows in order, as in every step of decoding, need no list.
+  if (!std::ranges::equal(rows, std::views::iota(int32_t{0}, static_cast<int32_t>(count)))) {
+    backend_.Upload(rows.data(), rows.size_bytes(), logit_rows_->data());
+    norm.row_index = logit_rows_->As<int32_t>();
+  }
   backend_.Run(norm);
   backend_.Run(Gemm{.rows = count,
                     .weight = weights.lm_head ? weights.lm_head.get() : weights.embedding.get(),
