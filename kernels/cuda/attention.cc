@@ -15,13 +15,15 @@ constexpr size_t kPlans = 4;
 constexpr int kPrefillPackedRows = 64;
 // Results of splits wait in at most this much memory; beyond it a tile's splits stay on one CTA.
 constexpr int64_t kMaxPartialBytes = int64_t{256} << 20;
+// The tallest tile of keys.
+constexpr int kMaxCopyTokens = 128;
 
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The largest power of two that divides a page, up to the tallest tile.
+// The largest power of two that divides a page, up to kMaxCopyTokens.
 int CopyTokens(int page_tokens) {
   int tokens = kKvGroupTokens;
-  while (tokens < kPrefillTileRows && page_tokens % (2 * tokens) == 0) tokens *= 2;
+  while (tokens < kMaxCopyTokens && page_tokens % (2 * tokens) == 0) tokens *= 2;
   return tokens;
 }
 
@@ -78,6 +80,7 @@ PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
   // With a soft cap, prefill too is the split kernel's.
   if (HasPrefillKernel(op.head_dim) && !is_decode && !(op.soft_cap > 0)) {
     request.prefill_packed_rows = kPrefillPackedRows;
+    request.prefill_tile_rows = PrefillTileRows(op.head_dim);
   }
   const Limits limits = LimitsOf(request, op.kv_heads);
   request.whole_tiles =
@@ -100,8 +103,10 @@ AttentionRunner::Limits AttentionRunner::LimitsOf(const PlanRequest& request, in
     const int64_t most_of_sequence =
         DivideUp(request.prefill_packed_rows - 1, request.split_tile_rows);
     limits.split_tiles = std::min(limits.split_tiles, batch.sequences * most_of_sequence);
-    limits.prefill_tiles = packed_rows / kPrefillTileRows + std::min(batch.sequences, packed_rows);
-    limits.redo_units = limits.prefill_tiles * (kPrefillTileRows / kSplitTileRows) * kv_heads;
+    limits.prefill_tiles =
+        packed_rows / request.prefill_tile_rows + std::min(batch.sequences, packed_rows);
+    limits.redo_units =
+        limits.prefill_tiles * (request.prefill_tile_rows / kSplitTileRows) * kv_heads;
   }
   const int64_t splits =
       request.whole_tiles ? 1 : std::max<int64_t>(DivideUp(batch.max_context, kSplitKeys), 1);

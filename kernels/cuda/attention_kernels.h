@@ -30,13 +30,14 @@ cudaError_t CountSharedClusters(int head_dim, int share, int* clusters);
 cudaError_t LaunchAttentionCapped(const AttentionParams& params, int ctas, bool early_start,
                                   cudaStream_t stream);
 
-// Whether there is a prefill kernel for this head size, and the floats of scratch that each of its
-// CTAs needs at AttentionParams::prefill_merged.
+// Whether there is a prefill kernel for this head size, the packed rows of its tiles, and the
+// floats of scratch that each of its CTAs needs at AttentionParams::prefill_merged.
 constexpr bool HasPrefillKernel(int head_dim) {
   return head_dim == 64 || head_dim == 128 || head_dim == 256;
 }
+constexpr int PrefillTileRows(int head_dim) { return head_dim <= 128 ? 192 : 128; }
 constexpr int PrefillMergedFloats(int head_dim) {
-  return head_dim == 256 ? kPrefillTileRows * head_dim : 0;
+  return head_dim <= 128 ? 0 : PrefillTileRows(head_dim) * head_dim;
 }
 // Launches the prefill kernel. The split kernel must be launched after it, with the same params.
 cudaError_t LaunchAttentionPrefill(const AttentionParams& params, int ctas, bool early_start,
@@ -51,7 +52,8 @@ struct PlanRequest {
   bool whole_tiles = false;   // the split kernel's units take all splits of a tile
   bool joins_splits = false;  // they do if there are two and the last is short
   int prefill_packed_rows =
-      0;  // sequences with at least this many go to the prefill kernel; 0: none
+      0;                      // sequences with at least this many go to the prefill kernel; 0: none
+  int prefill_tile_rows = 0;  // packed rows of its tiles
 
   friend bool operator==(const PlanRequest& a, const PlanRequest& b);
 };

@@ -20,9 +20,8 @@
 
 namespace isobit::cuda {
 
-// Packed rows in a tile of either kernel.
+// Packed rows in a tile of the split kernel.
 inline constexpr int kSplitTileRows = 16;
-inline constexpr int kPrefillTileRows = 128;
 
 // Keys at positions [first, last]; empty if first > last.
 struct KeyRange {
@@ -112,6 +111,7 @@ struct AttentionCounters {
 struct PlanCounts {
   int32_t split_units;
   int32_t prefill_tiles;
+  int64_t prefill_keys;  // of all sequences that are prefilled, for each key head
 };
 
 struct AttentionParams {

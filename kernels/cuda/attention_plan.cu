@@ -57,6 +57,7 @@ struct SequenceRows {
 struct PlanShared {
   int bucket[kSortBuckets];  // prefill tiles in it, then where its next one goes
   int warp_total[kWarps];
+  unsigned long long prefill_keys;
   Totals of_warp[kWarps];
 };
 
@@ -75,9 +76,9 @@ __device__ void ForPrefillTiles(const PlanRequest& request, const Visit& visit) 
   for (int s = warp; s < request.batch.sequences; s += kWarps) {
     const SequenceRows rows(request, s);
     if (!rows.IsPrefill(request)) continue;
-    const int tiles = DivideUp(rows.packed_rows, kPrefillTileRows);
+    const int tiles = DivideUp(rows.packed_rows, request.prefill_tile_rows);
     for (int t = lane; t < tiles; t += 32) {
-      visit(rows.Tile(t * kPrefillTileRows, kPrefillTileRows));
+      visit(rows.Tile(t * request.prefill_tile_rows, request.prefill_tile_rows));
     }
   }
 }
@@ -102,6 +103,22 @@ __device__ int ScanBuckets(PlanShared& shared) {
   shared.bucket[thread] = before + sum - count;
   __syncthreads();
   return total;
+}
+
+// The keys that the rows of prefilled sequences see, for each key head. Each thread its sequences.
+__device__ int64_t PrefillKeys(const PlanRequest& request, PlanShared& shared) {
+  if (request.prefill_packed_rows == 0) return 0;
+  if (threadIdx.x == 0) shared.prefill_keys = 0;
+  __syncthreads();
+  for (auto s = static_cast<int>(threadIdx.x); s < request.batch.sequences; s += kThreads) {
+    const SequenceRows rows(request, s);
+    if (!rows.IsPrefill(request)) continue;
+    const KeyRange keys = rows.Tile(0, rows.packed_rows).KeysOfAny(request.group, request.window);
+    using Counter = unsigned long long;
+    atomicAdd(&shared.prefill_keys, Counter{static_cast<unsigned>(keys.last - keys.first + 1)});
+  }
+  __syncthreads();
+  return static_cast<int64_t>(shared.prefill_keys);
 }
 
 // Returns how many there are.
@@ -199,8 +216,9 @@ __global__ void __launch_bounds__(kThreads)
   __shared__ PlanShared shared;
   sm90::WaitForPriorKernels();
   const int tiles = PlanPrefill(request, prefill_tiles, shared);
+  const int64_t keys = PrefillKeys(request, shared);
   const int split_units = PlanSplits(request, units, shared);
-  if (threadIdx.x == 0) *counts = {split_units, tiles};
+  if (threadIdx.x == 0) *counts = {split_units, tiles, keys};
 }
 
 }  // namespace
@@ -210,7 +228,8 @@ bool operator==(const PlanRequest& a, const PlanRequest& b) {
     return std::make_tuple(r.batch.rows, r.batch.sequences, r.batch.position, r.batch.sequence,
                            r.batch.first_row, r.batch.page_table, r.batch.page_table_stride,
                            r.batch.max_context, r.group.value(), r.window, r.split_tile_rows,
-                           r.whole_tiles, r.joins_splits, r.prefill_packed_rows);
+                           r.whole_tiles, r.joins_splits, r.prefill_packed_rows,
+                           r.prefill_tile_rows);
   };
   return key(a) == key(b);
 }

@@ -12,7 +12,7 @@ cudaError_t LaunchFor(const AttentionParams& params, int ctas, bool early_start,
   using Config = PrefillConfig<kHeadDim>;
   static_assert(HasPrefillKernel(kHeadDim) &&
                 PrefillMergedFloats(kHeadDim) ==
-                    (Config::kMergedInShared ? 0 : Config::kMergedFloats));
+                    (Config::kMergedInGlobal ? Config::kTileRows * kHeadDim : 0));
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(ctas)),
                              .threads = Config::kThreads,
                              .shared_bytes = static_cast<int>(sizeof(PrefillShared<Config>)),

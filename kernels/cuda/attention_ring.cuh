@@ -20,6 +20,10 @@ struct SlotCursor {
     const bool wraps = slot + count >= kSlots;
     return {wraps ? slot + count - kSlots : slot + count, wraps ? parity ^ 1 : parity};
   }
+  // The place one slot back.
+  __device__ SlotCursor Before() const {
+    return slot == 0 ? SlotCursor{kSlots - 1, parity ^ 1} : SlotCursor{slot - 1, parity};
+  }
   __device__ void Advance() { *this = After(1); }
 };
 
@@ -85,6 +89,28 @@ class TileLoader {
       for (int g = 0; g < kCount; ++g) {
         if (!Copies(kFirst + g, copy_groups)) continue;
         sm90::BulkLoad(to + g * kGroupBytes, from_[kFirst + g], copy_bytes, barrier, hint);
+      }
+    }
+    __syncwarp();
+  }
+
+  // As Start for the whole tile, but each 8 tokens go `atoms_bytes` after the 8 before.
+  __device__ void StartApart(uint32_t to, uint32_t atoms_bytes, uint32_t barrier) const {
+    constexpr uint32_t kHalf = kGroupBytes / 2;
+    if (sm90::ElectOne()) {
+      uint32_t bytes = 0;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        if (from_[g] != nullptr) bytes += kGroupBytes;
+      }
+      sm90::ArriveExpectBytes(barrier, bytes);
+      const auto hint = p_.read_once ? sm90::CacheHint::kEvictFirst : sm90::CacheHint::kEvictNormal;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        if (from_[g] == nullptr) continue;
+        const uint32_t group = to + 2 * g * atoms_bytes;
+        sm90::BulkLoad(group, from_[g], kHalf, barrier, hint);
+        sm90::BulkLoad(group + atoms_bytes, from_[g] + kHalf, kHalf, barrier, hint);
       }
     }
     __syncwarp();

@@ -4,7 +4,9 @@
 Usage: wgmma_register_a_generate.py > wgmma_register_a.h
 """
 
-SHAPES = (8, 64, 128, 256)
+# Columns of D where B has n contiguous, and where it has k contiguous.
+N_CONTIGUOUS_SHAPES = (72, 128, 136)
+K_CONTIGUOUS_SHAPES = (64,)
 
 HEAD = """\
 #ifndef ISOBIT_KERNELS_CUDA_SM90_WGMMA_REGISTER_A_H_
@@ -12,12 +14,13 @@ HEAD = """\
 
 // Written by wgmma_register_a_generate.py; change that instead.
 //
-// wgmma with A in registers and B stored with n contiguous, as attention multiplies probabilities
-// with values: D[64][N] = D + A[64][16] B[16][N]. Each element is one Dot16 step (contract 1).
+// wgmma with A in registers: D[64][N] = D + A[64][16] B[16][N]. Each element is one Dot16 step
+// (contract 1).
 //
 // A's fragment is that of mma.sync m16n8k16 (mma.h) for the 16 rows of the calling warp; D's is that
-// of wgmma.h. B lies in atoms of 8 k and 64 columns: rows (k) of 128 bytes, chunks permuted as in
-// wgmma.h.
+// of wgmma.h. B of WgmmaRegisterA is stored with n contiguous, as attention multiplies probabilities
+// with values: in atoms of 8 k and 64 columns, rows (k) of 128 bytes, chunks permuted as in wgmma.h.
+// B of WgmmaRegisterAByRows is stored with k contiguous, as queries meet keys: as in wgmma.h.
 
 #include <cstdint>
 
@@ -51,7 +54,7 @@ def lines(items, per_line, indent):
     return (",\n" + indent).join(", ".join(row) for row in rows)
 
 
-def function(n):
+def function(name, n, n_contiguous):
     count = n // 2
     registers = [f"%{i}" for i in range(count)]
     rows = [", ".join(registers[i:i + 16]) for i in range(0, count, 16)]
@@ -59,14 +62,14 @@ def function(n):
     outputs = lines([f'"+f"(d[{i}])' for i in range(count)], 8, "        ")
     a = ", ".join(f"%{count + i}" for i in range(4))
     return f"""\
-__device__ inline void WgmmaRegisterA(float (&d)[{count}], const uint32_t (&a)[4], uint64_t b, uint32_t accumulate) {{
+__device__ inline void {name}(float (&d)[{count}], const uint32_t (&a)[4], uint64_t b, uint32_t accumulate) {{
   asm volatile(
       "{{\\n"
       ".reg .pred p;\\n"
       "setp.ne.b32 p, %{count + 5}, 0;\\n"
       "wgmma.mma_async.sync.aligned.m64n{n}k16.f32.bf16.bf16 {{"
       "{quoted}}},"
-      " {{{a}}}, %{count + 4}, p, 1, 1, 1;\\n"
+      " {{{a}}}, %{count + 4}, p, 1, 1, {n_contiguous};\\n"
       "}}\\n"
       : {outputs}
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
@@ -74,4 +77,6 @@ __device__ inline void WgmmaRegisterA(float (&d)[{count}], const uint32_t (&a)[4
 """
 
 
-print(HEAD + "\n".join(function(n) for n in SHAPES) + TAIL, end="")
+functions = [function("WgmmaRegisterA", n, 1) for n in N_CONTIGUOUS_SHAPES]
+functions += [function("WgmmaRegisterAByRows", n, 0) for n in K_CONTIGUOUS_SHAPES]
+print(HEAD + "\n".join(functions) + TAIL, end="")

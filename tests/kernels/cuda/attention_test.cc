@@ -206,6 +206,20 @@ TEST_F(CudaAttentionTest, ChunkOfALongPrefill) {
   CheckAgainstOracle({4, 1, 128, 16, 1500}, {{3000, 500}}, Scores::kNormal);
 }
 
+// A CTA has several tiles, of several lengths and kinds, one after the other.
+TEST_F(CudaAttentionTest, PrefillOfMoreTilesThanCtas) {
+  for (Scores scores : {Scores::kNormal, Scores::kShelves, Scores::kNotFinite}) {
+    CheckAgainstOracle({16, 4, 128, 16}, {{0, 2300}, {500, 300}, {0, 40}}, scores);
+    CheckAgainstOracle({12, 4, 64, 32, 300}, {{0, 2300}, {1100, 500}}, scores);
+    CheckAgainstOracle({8, 8, 256, 16}, {{0, 1200}, {700, 900}}, scores);
+  }
+}
+
+// Heads are taken a few at a time, the last time fewer, as all of them would not fit in L2.
+TEST_F(CudaAttentionTest, PrefillOfHeadsInTurn) {
+  CheckAgainstOracle({10, 5, 128, 16}, {{8500, 150}, {0, 70}}, Scores::kNormal);
+}
+
 TEST_F(CudaAttentionTest, LongDecode) {
   for (Scores scores : kAllScores) {
     CheckAgainstOracle({8, 2, 128, 16}, {{9000, 1}, {4095, 1}, {4096, 1}}, scores);
