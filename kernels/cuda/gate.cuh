@@ -32,47 +32,75 @@ struct GeluGateFunction {
   static __device__ float Exact(float x) { return GeluTanh(x); }
 };
 
-// y[i] = Gate::Exact(x[i]), or a number that rounds to the same bf16.
-template <typename Gate>
-__device__ inline void ActivateForBf16(const float (&x)[4], float (&y)[4]) {
-  // Distance from the middle between two bf16, in ulps of fp32; the error is 16 at most.
-  constexpr uint32_t kMargin = 32;
-  uint32_t unsure = 0;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float power = sm90::ApproximateExp2(Gate::Exponent(x[i]));
-    y[i] = ieee::Mul(x[i], sm90::ApproximateReciprocal(ieee::Add(1.0f, power)));
-    const uint32_t from_margin = (FloatBits(y[i]) - (0x8000u - kMargin)) & 0xffffu;
-    unsure |= static_cast<uint32_t>(from_margin <= 2 * kMargin) << i;
-  }
-  // Rare: one copy of the long way, for whichever needs it.
-#pragma unroll 1
-  for (int i = 0; unsure != 0; ++i, unsure >>= 1) {
-    if ((unsure & 1) == 0) continue;
-    const float exact = Gate::Exact(i == 0 ? x[0] : i == 1 ? x[1] : i == 2 ? x[2] : x[3]);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) y[j] = i == j ? exact : y[j];
-  }
+// Whether y, which is off by some ulps of fp32, may lie on the other side of the middle between two
+// bf16. The error is 16 ulps at most.
+__device__ inline bool IsNearMiddle(float y) {
+  constexpr uint32_t kMargin = 24;
+  return ((FloatBits(y) - (0x8000u - kMargin)) & 0xffffu) <= 2 * kMargin;
 }
 
-// The gate for four neighbouring outputs. Each word of `pairs` holds gate (low half) and up; each
-// word of the result two outputs.
+// Rare, and too long to stand in every place.
 template <typename Gate>
-__device__ inline uint2 GateQuad(uint4 pairs) {
-  const uint32_t words[4] = {pairs.x, pairs.y, pairs.z, pairs.w};
-  float gate[4], activated[4], product[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) gate[i] = BitsFloat(words[i] << 16);
-  ActivateForBf16<Gate>(gate, activated);
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const uint32_t rounded = sm90::RoundToBf16Pair(activated[i], activated[i + 1]);
-    product[i] = ieee::Mul(BitsFloat(rounded << 16), BitsFloat(words[i] & 0xffff0000u));
-    product[i + 1] =
-        ieee::Mul(BitsFloat(rounded & 0xffff0000u), BitsFloat(words[i + 1] & 0xffff0000u));
+__device__ __noinline__ float4 ExactWhereUnsure(float4 x, float4 y) {
+#pragma unroll 1
+  for (int i = 0; i < 4; ++i) {
+    // One element after the other through the same registers. What counts as 0 is exact if it is.
+    const bool is_unsure = IsNearMiddle(y.x) || y.x == 0.0f;
+    y = {y.y, y.z, y.w, is_unsure ? Gate::Exact(x.x) : y.x};
+    x = {x.y, x.z, x.w, x.x};
   }
-  return {sm90::RoundToBf16Pair(product[0], product[1]),
-          sm90::RoundToBf16Pair(product[2], product[3])};
+  return y;
+}
+
+// y[i] = Gate::Exact(x[i]) where Activate could not tell.
+template <typename Gate>
+__device__ inline void ActivateExactly(const float (&x)[4], float (&y)[4]) {
+  const float4 exact =
+      ExactWhereUnsure<Gate>(float4{x[0], x[1], x[2], x[3]}, float4{y[0], y[1], y[2], y[3]});
+  y[0] = exact.x;
+  y[1] = exact.y;
+  y[2] = exact.z;
+  y[3] = exact.w;
+}
+
+// y[i] = Gate::Exact(x[i]), or a number that rounds to the same bf16; but if it returns true, that
+// may not be so.
+template <typename Gate>
+__device__ inline bool Activate(const float (&x)[4], float (&y)[4]) {
+  // Reciprocals of larger numbers count as 0.
+  constexpr float kLargest = 0x1p125f;
+  bool is_unsure = false;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float sum = ieee::Add(1.0f, sm90::ApproximateExp2(Gate::Exponent(x[i])));
+    y[i] = ieee::Mul(x[i], sm90::ApproximateReciprocal(sum));
+    is_unsure |= sum > kLargest;
+    is_unsure |= IsNearMiddle(y[i]);
+  }
+  return is_unsure;
+}
+
+// The gates for some times four neighbouring outputs. Each word of `pairs` holds gate (low half)
+// and up; each word of `outputs` two outputs. They are made side by side, as each is a long chain.
+template <typename Gate, int kQuads>
+__device__ inline void GateQuads(const uint4 (&pairs)[kQuads], uint2 (&outputs)[kQuads]) {
+  float x[kQuads][4], y[kQuads][4];
+  bool is_unsure[kQuads];
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    const uint32_t words[4] = {pairs[q].x, pairs[q].y, pairs[q].z, pairs[q].w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[q][i] = BitsFloat(words[i] << 16);
+    is_unsure[q] = Activate<Gate>(x[q], y[q]);
+  }
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    if (is_unsure[q]) ActivateExactly<Gate>(x[q], y[q]);
+    const uint32_t first_ups = __byte_perm(pairs[q].x, pairs[q].y, 0x7632);
+    const uint32_t second_ups = __byte_perm(pairs[q].z, pairs[q].w, 0x7632);
+    outputs[q] = {sm90::MulBf16Pair(sm90::RoundToBf16Pair(y[q][0], y[q][1]), first_ups),
+                  sm90::MulBf16Pair(sm90::RoundToBf16Pair(y[q][2], y[q][3]), second_ups)};
+  }
 }
 
 }  // namespace isobit::cuda

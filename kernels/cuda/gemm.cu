@@ -68,28 +68,24 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
   const PackedLayout& layout = weight.layout;
   GemmParams p = {};
   p.weight = static_cast<const uint8_t*>(weight.data);
-  p.groups = static_cast<int>(layout.Groups());
   p.group_panels = layout.GroupPanels();
   p.k_boxes = static_cast<int>(layout.KBoxes());
   // Weights that are read once must not push x, outputs and the KV cache out of L2.
   p.weight_hint =
       plan.token_tiles == 1 ? sm90::CacheHint::kEvictFirst : sm90::CacheHint::kEvictNormal;
   const int stage_bytes =
-      BoxesPerStage(plan.kernel.tile_rows) * plan.kernel.tile_rows * kBoxRowBytes;
+      RingBytes(plan.kernel.tile_rows, BoxesPerStage(plan.kernel.tile_rows, plan.kernel.warpgroups),
+                /*stages=*/1);
   p.prefetch_stages =
       launch.early_start ? launch.prefetch_bytes * plan.CtasPerUnit() / stage_bytes : 0;
   p.tokens = plan.tokens;
-  p.token_tiles = plan.token_tiles;
-  p.band = plan.band;
-  p.row_tiles = plan.row_tiles;
+  p.order = OrderOf(plan, layout);
   p.tiles = plan.token_tiles * plan.row_tiles;
   p.stages = plan.stages;
   p.epilogue = op.epilogue;
   p.rows = op.rows;
   p.outputs = layout.gate_up ? layout.rows / 2 : layout.rows;
   p.vectors = AllowsVectors(op, p.outputs);
-  // With one tile a unit, or few tokens, waiting for the copy engine costs more than it saves.
-  p.async_stores = p.vectors && plan.kernel.warpgroups > 1 && p.tiles > plan.units;
   p.bias = op.bias;
   p.scale = op.scale;
   p.residual = op.residual;
@@ -127,7 +123,8 @@ cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPla
   }
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(plan.Ctas()));
-  config.blockDim = dim3(static_cast<unsigned>(CtaThreads(plan.kernel.warpgroups)));
+  config.blockDim =
+      dim3(static_cast<unsigned>(CtaThreads(plan.kernel.tile_rows, plan.kernel.warpgroups)));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
   config.attrs = attributes;

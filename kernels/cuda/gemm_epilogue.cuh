@@ -4,23 +4,17 @@
 // From accumulators to memory: bias, scale, residual, gates, rounding (contract 2 and 5).
 //
 // Every warp stores the 16 tokens whose products it holds, without meeting other warps. Results in
-// bf16 go through the warp's own piece of shared memory, one row a token, so that memory sees whole
-// rows; a tile with more columns than fit goes in parts. The residual comes the same way: it lies
-// there before the result is added. fp32 results go to memory directly.
-//
-// Launches of many large tiles (GemmParams::async_stores) hand rows to the copy engine and go on
-// with the next tile while these are on their way: all CTAs finish tiles at about the same time,
-// and memory can't take all they have at once.
+// bf16 go through the warp's own piece of shared memory, one row a token and up to 64 outputs at a
+// time, so that memory sees whole lines. The residual waits in registers.
+// fp32 results go to memory directly. (__stcg and __ldcg keep the compiler from splitting vectors.)
 //
 // A thread owns two tokens, g and g + 8 of its warp's 16 (g = lane / 4), and of each four
-// neighbouring outputs a group of panels (packed_layout.h): a quad.
+// neighbouring outputs a group of panels (packed_layout.h): a quad. `half` tells the tokens apart.
 
 #include "kernels/cuda/gate.cuh"
 #include "kernels/cuda/gemm_params.h"
 #include "kernels/cuda/gemm_plan.h"
-#include "kernels/cuda/sm90/async_proxy.h"
 #include "kernels/cuda/sm90/convert.h"
-#include "kernels/cuda/sm90/copy.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/numerics/host_device.h"
 
@@ -44,148 +38,214 @@ struct OutputTile {
   }
 };
 
-template <int kTileRows>
+// kResidualParts: parts of the residual that wait in registers, in turn.
+template <int kTileRows, int kResidualParts>
 class Epilogue {
  public:
   using Accumulators = float[kTileRows / 2];
 
-  // staging: of this warp, StagingBytes(kTileRows) of it.
+  // staging: of this warp, StagingBytes(kTileRows) of it; there is none for warps without tokens.
   __device__ Epilogue(const GemmParams& p, uint8_t* staging)
       : p_(p), staging_(staging), lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   // Before the product: what can be loaded early.
   __device__ void Prepare(const OutputTile& tile) {
     if (p_.residual == nullptr) return;
-    WaitForStaging();
-    LoadResidual(tile, 0);
+#pragma unroll
+    for (int part = 0; part < kResidualParts; ++part) LoadResidual(tile, part);
   }
 
   __device__ void Store(const OutputTile& tile, const Accumulators& d) {
+    if (tile.tokens == 0) return;
     switch (p_.epilogue) {
+      case Gemm::Epilogue::kBf16:
+        StoreBf16(tile, d);
+        return;
+      case Gemm::Epilogue::kSiluGate:
+        StoreGated<SiluGateFunction>(tile, d);
+        return;
+      case Gemm::Epilogue::kGeluGate:
+        StoreGated<GeluGateFunction>(tile, d);
+        return;
       case Gemm::Epilogue::kFp32:
         StoreFp32(tile, d);
         return;
-      case Gemm::Epilogue::kBf16:
-        StorePart<0>(tile, d);
-        return;
-      case Gemm::Epilogue::kSiluGate:
-        WaitForStaging();
-        StageGate<SiluGateFunction>(tile, d);
-        Drain(tile, 0, kTileRows / 2);
-        return;
-      case Gemm::Epilogue::kGeluGate:
-        WaitForStaging();
-        StageGate<GeluGateFunction>(tile, d);
-        Drain(tile, 0, kTileRows / 2);
-        return;
     }
-  }
-
-  // After the last tile.
-  __device__ void Finish() const {
-    if (p_.async_stores) sm90::WaitBulkStores();
   }
 
  private:
   static constexpr int kGroups = kTileRows / kPanelRows;  // of one panel
   static constexpr int kPartOutputs = StagingOutputs(kTileRows);
   static constexpr int kPartGroups = kPartOutputs / kGroupOutputs;
-  static constexpr int kParts = (kTileRows + kPartOutputs - 1) / kPartOutputs;
   static constexpr int kPitch = StagingPitch(kTileRows);
-  static constexpr int kChunkOutputs = 8;  // 16 bytes of bf16
+  static constexpr int kChunkOutputs = 8;                                  // 16 bytes of bf16
+  static constexpr int kResidualQuads = 2 * kPartGroups * kResidualParts;  // of a thread
 
   struct Quad {
     float v[4];
   };
 
-  template <int kPart>
-  __device__ void StorePart(const OutputTile& tile, const Accumulators& d) {
-    constexpr int kFirstGroup = kPart * kPartGroups;
-    if (kPart > 0 || p_.residual == nullptr) WaitForStaging();
-    if (kPart > 0 && p_.residual != nullptr) LoadResidual(tile, kFirstGroup * kGroupOutputs);
-    StageBf16<kFirstGroup>(tile, d);
-    Drain(tile, kFirstGroup * kGroupOutputs, kPartOutputs);
-    if constexpr (kPart + 1 < kParts) StorePart<kPart + 1>(tile, d);
-  }
+  // ---- Kinds of results
 
-  // ---- Between memory and the staging area, whole warp
-
-  // Calls f(staged chunk, offset of its first output in the matrix, outputs that exist) for the
-  // chunks of columns [first, first + count), spread over the lanes.
-  template <typename F>
-  __device__ void ForEachChunk(const OutputTile& tile, int first, int count, F f) const {
-    const int chunks = count / kChunkOutputs;
-#pragma unroll 4
-    for (int i = lane_; i < tile.tokens * chunks; i += 32) {
-      const int row = i / chunks;
-      const int column = (i - row * chunks) * kChunkOutputs;
-      const int exist = tile.outputs - first - column;
-      if (exist <= 0) continue;
-      f(staging_ + row * kPitch + 2 * column,
-        (tile.first_token + row) * p_.outputs + tile.first_output + first + column,
-        min(exist, kChunkOutputs));
-    }
-  }
-
-  __device__ void LoadResidual(const OutputTile& tile, int first) {
-    ForEachChunk(tile, first, kPartOutputs, [&](uint8_t* staged, int64_t at, int exist) {
-      uint4 chunk = {};
-      if (p_.vectors) {
-        chunk = *reinterpret_cast<const uint4*>(p_.residual + at);
-      } else {
-        auto* elements = reinterpret_cast<Bf16*>(&chunk);
+  __device__ void StoreBf16(const OutputTile& tile, const Accumulators& d) {
+    const auto plain = [&]<int kCount>(int first, int half, uint2(&quads)[kCount]) {
 #pragma unroll
-        for (int i = 0; i < kChunkOutputs; ++i) {
-          if (i < exist) elements[i] = p_.residual[at + i];
-        }
+      for (int i = 0; i < kCount; ++i) quads[i] = Round(PlainQuad(d, first + i, half));
+    };
+    const auto changed = [&]<int kCount>(int first, int half, uint2(&quads)[kCount]) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        Quad quad = PlainQuad(d, first + i, half);
+        AddBiasAndScale(tile, FirstOutput(first + i), quad);
+        if (p_.residual != nullptr) AddResidual(Residual(first + i, half), quad);
+        quads[i] = Round(quad);
       }
-      *reinterpret_cast<uint4*>(staged) = chunk;
-    });
-    __syncwarp();
+    };
+    if (p_.residual == nullptr && p_.bias == nullptr && p_.scale == 1.0f) {
+      StoreParts<0, kGroups, false>(tile, plain);
+    } else {
+      StoreParts<0, kGroups, true>(tile, changed);
+    }
   }
 
-  __device__ void Drain(const OutputTile& tile, int first, int count) {
-    if (p_.async_stores) {
-      DrainAsync(tile, first, count);
-      return;
-    }
-    __syncwarp();
-    ForEachChunk(tile, first, count, [&](uint8_t* staged, int64_t at, int exist) {
-      const uint4 chunk = *reinterpret_cast<const uint4*>(staged);
+  template <typename Gate>
+  __device__ void StoreGated(const OutputTile& tile, const Accumulators& d) {
+    const auto gated = [&]<int kCount>(int first, int half, uint2(&quads)[kCount]) {
+      uint4 pairs[kCount];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) pairs[i] = GatePairs(d, first + i, half);
+      GateQuads<Gate>(pairs, quads);
+    };
+    if constexpr (kGroups >= 2) StoreParts<0, kGroups / 2, false>(tile, gated);
+  }
+
+  __device__ void StoreFp32(const OutputTile& tile, const Accumulators& d) {
+    ForEachQuad<0, kGroups>(tile, [&](int group, int half, int row, int output) {
+      Quad quad = PlainQuad(d, group, half);
+      AddBiasAndScale(tile, output, quad);
+      float* to = p_.out_fp32 + (tile.first_token + row) * p_.outputs + tile.first_output + output;
       if (p_.vectors) {
-        *reinterpret_cast<uint4*>(p_.out_bf16 + at) = chunk;
+        __stcg(reinterpret_cast<float4*>(to), float4{quad.v[0], quad.v[1], quad.v[2], quad.v[3]});
         return;
       }
-      const auto* elements = reinterpret_cast<const Bf16*>(&chunk);
 #pragma unroll
-      for (int i = 0; i < kChunkOutputs; ++i) {
-        if (i < exist) p_.out_bf16[at + i] = elements[i];
+      for (int i = 0; i < 4; ++i) {
+        if (output + i < tile.outputs) to[i] = quad.v[i];
       }
     });
-    __syncwarp();
   }
 
-  // A lane a row.
-  __device__ void DrainAsync(const OutputTile& tile, int first, int count) {
-    sm90::FenceAsyncProxy();
-    __syncwarp();
-    const int exist = min(tile.outputs - first, count);
-    if (lane_ < tile.tokens && exist > 0) {
-      Bf16* to = p_.out_bf16 + (tile.first_token + lane_) * p_.outputs + tile.first_output + first;
-      const auto from = static_cast<uint32_t>(__cvta_generic_to_shared(staging_ + lane_ * kPitch));
-      sm90::BulkStore(to, from, exist * sizeof(Bf16));
+  // ---- Through the staging area
+
+  // Stores groups [kFirst, kEnd). pack(first, half, quads) gives the quads of groups from `first`
+  // on in bf16.
+  template <int kFirst, int kEnd, bool kAddsResidual, typename Pack>
+  __device__ void StoreParts(const OutputTile& tile, Pack pack) {
+    constexpr int kCount = kEnd - kFirst < kPartGroups ? kEnd - kFirst : kPartGroups;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = lane_ / 4 + 8 * half;
+      if (row >= tile.tokens) continue;
+      uint2 quads[kCount];
+      pack(kFirst, half, quads);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        *reinterpret_cast<uint2*>(staging_ + row * kPitch + 2 * FirstOutput(i)) = quads[i];
+      }
     }
-    sm90::CommitBulkStores();
+    if constexpr (kAddsResidual) {
+      if (p_.residual != nullptr) LoadResidual(tile, kFirst / kPartGroups + kResidualParts);
+    }
+    __syncwarp();
+    Drain<kCount * kGroupOutputs>(tile, kFirst * kGroupOutputs);
+    __syncwarp();
+    if constexpr (kFirst + kCount < kEnd) {
+      StoreParts<kFirst + kCount, kEnd, kAddsResidual>(tile, pack);
+    }
   }
 
-  // Until stores of this warp have left the staging area.
-  __device__ void WaitForStaging() const {
-    if (!p_.async_stores) return;
-    sm90::WaitBulkStoresRead();
-    __syncwarp();
+  // What is staged, to outputs [first, first + kOutputs) of the tile.
+  template <int kOutputs>
+  __device__ void Drain(const OutputTile& tile, int first) const {
+    constexpr int kRowChunks = kOutputs / kChunkOutputs;
+    constexpr int kSteps = kWarpTokens * kRowChunks / 32;
+    static_assert(kWarpTokens * kRowChunks % 32 == 0);
+    Bf16* out = p_.out_bf16 + tile.first_token * p_.outputs + tile.first_output + first;
+    const int outputs = tile.outputs - first;
+    if (p_.vectors) {
+      uint4 chunks[kSteps];
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        const int chunk = 32 * i + lane_;
+        chunks[i] = *reinterpret_cast<const uint4*>(staging_ + chunk / kRowChunks * kPitch +
+                                                    chunk % kRowChunks * sizeof(uint4));
+      }
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        const int row = (32 * i + lane_) / kRowChunks;
+        const int column = (32 * i + lane_) % kRowChunks * kChunkOutputs;
+        if (row < tile.tokens && column < outputs) {
+          __stcg(reinterpret_cast<uint4*>(out + row * p_.outputs + column), chunks[i]);
+        }
+      }
+      return;
+    }
+#pragma unroll 1
+    for (int i = lane_; i < tile.tokens * kOutputs; i += 32) {
+      const int row = i / kOutputs;
+      const int column = i % kOutputs;
+      if (column >= outputs) continue;
+      out[row * p_.outputs + column] =
+          *reinterpret_cast<const Bf16*>(staging_ + row * kPitch + 2 * column);
+    }
+  }
+
+  // ---- The residual
+
+  // For a part of the tile, if there is one.
+  __device__ void LoadResidual(const OutputTile& tile, int part) {
+    const Bf16* from = p_.residual + tile.first_token * p_.outputs + tile.first_output;
+#pragma unroll
+    for (int i = 0; i < kPartGroups; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int group = part * kPartGroups + i;
+        if (group >= kGroups) continue;
+        const int row = lane_ / 4 + 8 * half;
+        const int exist = row < tile.tokens ? tile.outputs - FirstOutput(group) : 0;
+        const Bf16* at = from + row * p_.outputs + FirstOutput(group);
+        uint2& quad = Residual(group, half);
+        if (p_.vectors) {
+          quad = exist > 0 ? __ldcg(reinterpret_cast<const uint2*>(at)) : uint2{};
+        } else {
+          quad = LoadSingly(at, exist);
+        }
+      }
+    }
+  }
+
+  __device__ uint2& Residual(int group, int half) {
+    return residual_[(2 * group + half) % kResidualQuads];
+  }
+
+  static __device__ uint2 LoadSingly(const Bf16* from, int exist) {
+    uint32_t elements[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) elements[i] = i < exist ? from[i].bits : 0;
+    return {elements[0] | elements[1] << 16, elements[2] | elements[3] << 16};
+  }
+
+  static __device__ void AddResidual(uint2 residual, Quad& quad) {
+    quad.v[0] = ieee::Add(quad.v[0], BitsFloat(residual.x << 16));
+    quad.v[1] = ieee::Add(quad.v[1], BitsFloat(residual.x & 0xffff0000u));
+    quad.v[2] = ieee::Add(quad.v[2], BitsFloat(residual.y << 16));
+    quad.v[3] = ieee::Add(quad.v[3], BitsFloat(residual.y & 0xffff0000u));
   }
 
   // ---- From accumulators
+
+  // Of this thread's quad in a group, from the first output of the group with number 0.
+  __device__ int FirstOutput(int group) const { return group * kGroupOutputs + lane_ % 4 * 4; }
 
   // Calls f(group, half, row, output) for the quads of this thread that exist, in groups
   // [kFirst, kFirst + kCount).
@@ -193,7 +253,7 @@ class Epilogue {
   __device__ void ForEachQuad(const OutputTile& tile, F f) const {
 #pragma unroll
     for (int group = kFirst; group < kFirst + kCount; ++group) {
-      const int output = group * kGroupOutputs + lane_ % 4 * 4;
+      const int output = FirstOutput(group);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = lane_ / 4 + 8 * half;
@@ -205,6 +265,18 @@ class Epilogue {
   static __device__ Quad PlainQuad(const Accumulators& d, int group, int half) {
     const int i = 8 * group + 2 * half;
     return {d[i], d[i + 1], d[i + 4], d[i + 5]};
+  }
+
+  // Gate and up of one output are neighbours in the accumulators.
+  static __device__ uint4 GatePairs(const Accumulators& d, int group, int half) {
+    const int i = 16 * group + 2 * half;
+    return {sm90::RoundToBf16Pair(d[i], d[i + 1]), sm90::RoundToBf16Pair(d[i + 4], d[i + 5]),
+            sm90::RoundToBf16Pair(d[i + 8], d[i + 9]), sm90::RoundToBf16Pair(d[i + 12], d[i + 13])};
+  }
+
+  static __device__ uint2 Round(const Quad& quad) {
+    return {sm90::RoundToBf16Pair(quad.v[0], quad.v[1]),
+            sm90::RoundToBf16Pair(quad.v[2], quad.v[3])};
   }
 
   __device__ void AddBiasAndScale(const OutputTile& tile, int output, Quad& quad) const {
@@ -220,58 +292,10 @@ class Epilogue {
     for (int i = 0; i < 4; ++i) quad.v[i] = ieee::Mul(quad.v[i], p_.scale);
   }
 
-  template <int kFirstGroup>
-  __device__ void StageBf16(const OutputTile& tile, const Accumulators& d) {
-    constexpr int kCount =
-        kGroups - kFirstGroup < kPartGroups ? kGroups - kFirstGroup : kPartGroups;
-    ForEachQuad<kFirstGroup, kCount>(tile, [&](int group, int half, int row, int output) {
-      Quad quad = PlainQuad(d, group, half);
-      AddBiasAndScale(tile, output, quad);
-      auto* staged = reinterpret_cast<uint2*>(staging_ + row * kPitch +
-                                              2 * (output - kFirstGroup * kGroupOutputs));
-      if (p_.residual != nullptr) {
-        const uint2 residual = *staged;
-        quad.v[0] = ieee::Add(quad.v[0], BitsFloat(residual.x << 16));
-        quad.v[1] = ieee::Add(quad.v[1], BitsFloat(residual.x & 0xffff0000u));
-        quad.v[2] = ieee::Add(quad.v[2], BitsFloat(residual.y << 16));
-        quad.v[3] = ieee::Add(quad.v[3], BitsFloat(residual.y & 0xffff0000u));
-      }
-      *staged = uint2{sm90::RoundToBf16Pair(quad.v[0], quad.v[1]),
-                      sm90::RoundToBf16Pair(quad.v[2], quad.v[3])};
-    });
-  }
-
-  // Gate and up of one output are neighbours in the accumulators.
-  template <typename Gate>
-  __device__ void StageGate(const OutputTile& tile, const Accumulators& d) {
-    ForEachQuad<0, kGroups / 2>(tile, [&](int group, int half, int row, int output) {
-      const int i = 16 * group + 2 * half;
-      const uint4 pairs = {
-          sm90::RoundToBf16Pair(d[i], d[i + 1]), sm90::RoundToBf16Pair(d[i + 4], d[i + 5]),
-          sm90::RoundToBf16Pair(d[i + 8], d[i + 9]), sm90::RoundToBf16Pair(d[i + 12], d[i + 13])};
-      *reinterpret_cast<uint2*>(staging_ + row * kPitch + 2 * output) = GateQuad<Gate>(pairs);
-    });
-  }
-
-  __device__ void StoreFp32(const OutputTile& tile, const Accumulators& d) {
-    ForEachQuad<0, kGroups>(tile, [&](int group, int half, int row, int output) {
-      Quad quad = PlainQuad(d, group, half);
-      AddBiasAndScale(tile, output, quad);
-      float* to = p_.out_fp32 + (tile.first_token + row) * p_.outputs + tile.first_output + output;
-      if (p_.vectors) {
-        *reinterpret_cast<float4*>(to) = float4{quad.v[0], quad.v[1], quad.v[2], quad.v[3]};
-        return;
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (output + i < tile.outputs) to[i] = quad.v[i];
-      }
-    });
-  }
-
   const GemmParams& p_;
   uint8_t* const staging_;
   const int lane_;
+  uint2 residual_[kResidualQuads];
 };
 
 }  // namespace isobit::cuda

@@ -23,6 +23,7 @@
 #include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/cuda/sm90/copy.h"
+#include "kernels/cuda/sm90/register_budget.h"
 #include "kernels/cuda/sm90/wgmma.h"
 
 namespace isobit::cuda {
@@ -32,12 +33,15 @@ struct GemmConfig {
   static constexpr int kTileRows = kTileRowsValue;
   static constexpr int kWarpgroups = kWarpgroupsValue;
   static constexpr bool kPair = kPairValue;
-  static constexpr int kBoxes = BoxesPerStage(kTileRows);
+  static constexpr int kBoxes = BoxesPerStage(kTileRows, kWarpgroups);
   static constexpr int kWeightBoxBytes = kTileRows * kBoxRowBytes;
   // Warps: first the warpgroups (wgmma wants them aligned to 4 warps), then the two loaders.
   static constexpr int kWeightWarp = 4 * kWarpgroups;
   static constexpr int kXWarp = kWeightWarp + 1;
-  static constexpr int kThreads = CtaThreads(kWarpgroups);
+  static constexpr int kThreads = CtaThreads(kTileRows, kWarpgroups);
+  static constexpr bool kMovesRegisters = MovesRegisters(kTileRows, kWarpgroups);
+  // As many as there are registers for.
+  static constexpr int kResidualParts = kWarpgroups < 3 ? 2 : 1;
   // Steps of a stage before the previous slot is given back.
   static constexpr int kLeadSteps = 2 * kBoxes;
   // Every warp of a warpgroup gives a slot back by itself, to both CTAs of a pair.
@@ -57,8 +61,8 @@ struct Ring {
   __device__ Ring(uint32_t base, const GemmParams& p)
       : x(base), x_box_bytes(p.tokens * kBoxRowBytes), stages(p.stages) {
     constexpr int kRows = Config::kTileRows;
-    weight = x + XBytes(kRows, p.tokens, stages);
-    staging_offset = XBytes(kRows, p.tokens, stages) + WeightBytes(kRows, stages);
+    weight = x + RingBytes(p.tokens, Config::kBoxes, stages);
+    staging_offset = RingBytes(p.tokens + kRows, Config::kBoxes, stages);
     full = base + staging_offset + AllStagingBytes(kRows, p.tokens);
     empty = full + 8 * stages;
   }
@@ -88,9 +92,7 @@ template <class Config>
 struct Schedule {
   static __device__ int Begin() { return Config::kPair ? blockIdx.x / 2 : blockIdx.x; }
   static __device__ int Step() { return Config::kPair ? gridDim.x / 2 : gridDim.x; }
-  static __device__ GemmTile At(const GemmParams& p, int index) {
-    return TileAt(index, p.token_tiles, p.band, p.row_tiles, p.groups);
-  }
+  static __device__ GemmTile At(const GemmParams& p, int index) { return TileAt(p.order, index); }
   // First row of x that this CTA takes.
   static __device__ int FirstToken(const GemmParams& p, const GemmTile& tile, uint32_t rank) {
     return (Config::kPair ? 2 * tile.token_tile + static_cast<int>(rank) : tile.token_tile) *
@@ -312,7 +314,7 @@ __device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* 
                         uint32_t rank) {
   sm90::WaitForPriorKernels();
   Consumer<Config> consumer(ring, warp / 4);
-  Epilogue<Config::kTileRows> epilogue(
+  Epilogue<Config::kTileRows, Config::kResidualParts> epilogue(
       p, shared + ring.staging_offset + warp * StagingBytes(Config::kTileRows));
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
     const GemmTile tile = Schedule<Config>::At(p, index);
@@ -322,7 +324,6 @@ __device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* 
     consumer.Multiply(p.k_boxes, d);
     epilogue.Store(out, d);
   }
-  epilogue.Finish();
 }
 
 // ---- The kernel
@@ -338,11 +339,15 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   InitBarriers(ring, warp);
   sm90::LaunchDependentKernels();
   if (warp < Config::kWeightWarp) {
+    if constexpr (Config::kMovesRegisters) sm90::RaiseRegisters<232>();
     Consume(p, ring, shared, warp, rank);
-  } else if (warp == Config::kWeightWarp) {
-    if (sm90::ElectOne()) LoadWeights(p, ring, rank);
-  } else if (warp == Config::kXWarp) {
-    if (sm90::ElectOne()) LoadX(p, ring, rank);
+  } else {
+    if constexpr (Config::kMovesRegisters) sm90::LowerRegisters<40>();
+    if (warp == Config::kWeightWarp) {
+      if (sm90::ElectOne()) LoadWeights(p, ring, rank);
+    } else if (warp == Config::kXWarp) {
+      if (sm90::ElectOne()) LoadX(p, ring, rank);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/sm90/copy.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/ops.h"
@@ -16,24 +17,20 @@ namespace isobit::cuda {
 struct GemmParams {
   CUtensorMap x;          // {k, rows}: boxes of 64 x tokens
   const uint8_t* weight;  // PackedLayout
-  int groups;             // of panels
   int group_panels;
   int k_boxes;
   sm90::CacheHint weight_hint;
   int prefetch_stages;  // into L2, once the ring is full for the first time
 
   int tokens;  // as in GemmPlan
-  int token_tiles;
-  int band;
-  int row_tiles;
-  int tiles;  // token_tiles * row_tiles
+  TileOrder order;
+  int tiles;
   int stages;
 
   Gemm::Epilogue epilogue;
-  int64_t rows;       // of x and out
-  int64_t outputs;    // of a row of out: n, or n / 2 after a gate
-  bool vectors;       // rows of out and residual are aligned for 8 elements at a time
-  bool async_stores;  // by the copy engine; only with vectors
+  int64_t rows;     // of x and out
+  int64_t outputs;  // of a row of out: n, or n / 2 after a gate
+  bool vectors;     // rows of out and residual are aligned for 8 elements at a time
   const float* bias;
   float scale;
   const Bf16* residual;

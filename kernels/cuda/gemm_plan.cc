@@ -32,32 +32,37 @@ std::vector<GemmKernelId> ListKernels() {
   return ids;
 }
 
-// What a plan takes, in cycles of a multiprocessor, for choosing between plans. Memory and
-// multiprocessors work side by side; whichever takes longer counts, and a little of the other. The
-// constants are fitted to measurements of all kernels on an H200 (PERFORMANCE.md): of 105 cases the
-// kernel chosen is within 2% of the fastest in 95 and within 7% in all.
+// What a plan takes, in cycles, for choosing between plans. Memory and multiprocessors work side by
+// side; whichever takes longer counts, and a little of the other, and the end of the last tiles,
+// when there is nothing to load. The constants are fitted to measurements of all kernels on an H200
+// (PERFORMANCE.md): of 60 cases from 1 to 768 rows the kernel chosen is within 2% of the fastest in
+// 55 and within 5% in all.
 double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
-  constexpr double kMemoryBytesPerCycle = 2882;
-  constexpr double kMemoryStartCycles = 2000;
-  constexpr double kSingleBoxPenalty = 1.097;  // shorter pieces of memory
+  constexpr double kMemoryBytesPerCycle = 2605;
+  constexpr double kMemoryStartCycles = 4500;
+  constexpr double kSingleBoxPenalty = 1.14;  // shorter pieces of memory
+  constexpr double kXPenalty = 0.12;          // of a byte of x from L2, beside one from memory
+  constexpr double kRereadPenalty = 0.187;    // of weights, a token tile
   constexpr double kSharedBytesPerCycle = 128;
-  constexpr double kLoadBytesPerCycle = 56.8;  // into one multiprocessor
-  constexpr double kCopyCycles = 87;           // to start a copy of 2 KB
-  constexpr double kStageCycles = 255;         // between the wgmmas of two stages
-  constexpr double kTileCycles = 1500;
-  constexpr double kTileRowCycles = 3.16;  // of the epilogue, a row of the tile and warpgroup
-  constexpr double kPairCycles = 623;
-  constexpr double kPairCoupling = 1.04;    // CTAs of a pair wait for each other at every tile
-  constexpr double kShallowRing = 1.12;     // of three stages
-  constexpr double kRereadPenalty = 0.081;  // of weights, a token tile
-  constexpr double kStepOverlap = 0.072, kOverlap = 0.084;
+  constexpr double kLoadBytesPerCycle = 59.7;  // into one multiprocessor
+  constexpr double kCopyCycles = 70;           // to start a copy of 2 KB
+  constexpr double kStageCycles = 178;         // between the wgmmas of two stages
+  constexpr double kTileCycles = 515;
+  constexpr double kTileRowCycles = 22.8;  // of the epilogue, a row of the tile and warpgroup
+  constexpr double kGateRowCycles = 20.7;  // more, if it has gates
+  constexpr double kPairCycles = 90;
+  constexpr double kPairCoupling = 1.025;  // CTAs of a pair wait for each other at every tile
+  constexpr double kShallowRing = 1.29;    // of three stages
+  constexpr double kStepOverlap = 0.055, kOverlap = 0.205;
 
   const double tile_rows = plan.kernel.tile_rows;
   const double warpgroups = plan.kernel.warpgroups;
-  const int boxes = BoxesPerStage(plan.kernel.tile_rows);
+  const int boxes = BoxesPerStage(plan.kernel.tile_rows, plan.kernel.warpgroups);
   const double stage_steps = 4 * boxes;  // of k16
   const double steps = static_cast<double>(weight.KBoxes()) * kBoxCols / 16;
   const double panels = static_cast<double>(weight.Panels()) / plan.row_tiles;  // of a tile
+  const double tiles = static_cast<double>(plan.row_tiles) * plan.token_tiles;
+  const double rounds = std::ceil(tiles / plan.units);
 
   // One k16 step: the tensor core, or its operands in shared memory; loads; starting copies.
   const double multiply = warpgroups * tile_rows / 2;
@@ -67,19 +72,21 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   const double copies = panels / plan.CtasPerUnit() * boxes * kCopyCycles / stage_steps;
   const double step = std::max({busy, load, copies}) + kStepOverlap * std::min(busy, load);
 
-  const double tiles = static_cast<double>(plan.row_tiles) * plan.token_tiles;
-  const double rounds = std::ceil(tiles / plan.units);
-  const double per_tile = steps * step * (plan.stages <= 3 ? kShallowRing : 1) + kTileCycles +
-                          kTileRowCycles * tile_rows * warpgroups;
+  const double product = steps * step * (plan.stages <= 3 ? kShallowRing : 1);
+  const double end = kTileCycles + (kTileRowCycles + (weight.gate_up ? kGateRowCycles : 0)) *
+                                       tile_rows * warpgroups;
   const bool is_coupled = plan.kernel.pair && rounds > 1;
   const double compute =
-      rounds * per_tile * (is_coupled ? kPairCoupling : 1) + (plan.kernel.pair ? kPairCycles : 0);
-  const double read_bytes = static_cast<double>(weight.Bytes()) *
-                            (boxes == 1 ? kSingleBoxPenalty : 1) *
-                            (1 + kRereadPenalty * (plan.token_tiles - 1));
-  const double memory = (read_bytes / kMemoryBytesPerCycle + kMemoryStartCycles) *
-                        (132.0 / std::max(plan.Ctas(), 100));
-  return std::max(compute, memory) + kOverlap * std::min(compute, memory);
+      (rounds * product + (rounds - 1) * end) * (is_coupled ? kPairCoupling : 1) +
+      (plan.kernel.pair ? kPairCycles : 0);
+  const double weight_bytes = static_cast<double>(weight.Bytes()) *
+                              (boxes == 1 ? kSingleBoxPenalty : 1) *
+                              (1 + kRereadPenalty * (plan.token_tiles - 1));
+  const double x_bytes = tiles * plan.CtasPerUnit() * plan.tokens * steps * 16 * sizeof(Bf16);
+  const double memory =
+      ((weight_bytes + kXPenalty * x_bytes) / kMemoryBytesPerCycle + kMemoryStartCycles) *
+      (132.0 / std::max(plan.Ctas(), 100));
+  return std::max(compute, memory) + kOverlap * std::min(compute, memory) + end;
 }
 
 }  // namespace
@@ -92,7 +99,8 @@ std::span<const GemmKernelId> GemmKernels() {
 
 int SharedBytes(const GemmPlan& plan) {
   const GemmKernelId& k = plan.kernel;
-  return XBytes(k.tile_rows, plan.tokens, plan.stages) + WeightBytes(k.tile_rows, plan.stages) +
+  const int boxes = BoxesPerStage(k.tile_rows, k.warpgroups);
+  return RingBytes(plan.tokens + k.tile_rows, boxes, plan.stages) +
          AllStagingBytes(k.tile_rows, plan.tokens) + BarrierBytes(plan.stages);
 }
 
@@ -133,6 +141,15 @@ std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedL
   plan.stages = kMaxStages;
   while (SharedBytes(plan) > kMaxSharedBytes) --plan.stages;
   return plan;
+}
+
+TileOrder OrderOf(const GemmPlan& plan, const PackedLayout& weight) {
+  const auto groups = static_cast<int>(weight.Groups());
+  return {.token_tiles = plan.token_tiles,
+          .band = plan.band,
+          .row_tiles = plan.row_tiles,
+          .tile_groups = groups / plan.row_tiles,
+          .larger_tiles = groups % plan.row_tiles};
 }
 
 GemmPlan PlanGemm(const PackedLayout& weight, int64_t rows, int multiprocessors) {

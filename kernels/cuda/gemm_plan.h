@@ -45,29 +45,36 @@ struct GemmPlan {
 // For people: "64 rows x 2 x 64 tokens, pair, 128 CTAs, ...".
 std::string ToString(const GemmPlan& plan);
 
+// Whether the warpgroups that multiply need more registers than an even share. The loaders are then
+// a whole warpgroup, which gives its own away.
+ISOBIT_HOST_DEVICE constexpr bool MovesRegisters(int tile_rows, int warpgroups) {
+  return tile_rows >= 192 && warpgroups == 2;
+}
 // Warpgroups that multiply, a warp that loads weights and one that loads x.
-ISOBIT_HOST_DEVICE constexpr int CtaThreads(int warpgroups) { return 128 * warpgroups + 64; }
+ISOBIT_HOST_DEVICE constexpr int CtaThreads(int tile_rows, int warpgroups) {
+  return 128 * warpgroups + (MovesRegisters(tile_rows, warpgroups) ? 128 : 64);
+}
 
-// Boxes of 64 k that one stage of the ring holds.
-ISOBIT_HOST_DEVICE constexpr int BoxesPerStage(int tile_rows) { return tile_rows <= 96 ? 2 : 1; }
+// Boxes of 64 k that one stage of the ring holds. Two save half of the waiting between stages,
+// which two warpgroups don't notice, and make a ring of few stages.
+ISOBIT_HOST_DEVICE constexpr int BoxesPerStage(int tile_rows, int warpgroups) {
+  return tile_rows <= (warpgroups == 1 ? 96 : 48) ? 2 : 1;
+}
 
 // Shared memory of a CTA, in this order: x boxes of all stages, weight boxes of all stages, staging
 // areas, barriers.
-ISOBIT_HOST_DEVICE constexpr int XBytes(int tile_rows, int tokens, int stages) {
-  return stages * BoxesPerStage(tile_rows) * tokens * kBoxRowBytes;
-}
-ISOBIT_HOST_DEVICE constexpr int WeightBytes(int tile_rows, int stages) {
-  return stages * BoxesPerStage(tile_rows) * tile_rows * kBoxRowBytes;
+ISOBIT_HOST_DEVICE constexpr int RingBytes(int rows, int boxes, int stages) {
+  return stages * boxes * rows * kBoxRowBytes;
 }
 // Each warp that multiplies has a staging area for its 16 tokens and this many outputs.
 inline constexpr int kWarpTokens = 16;
 ISOBIT_HOST_DEVICE constexpr int StagingOutputs(int tile_rows) {
-  return tile_rows < 128 ? tile_rows : 128;
+  return tile_rows < 64 ? tile_rows : 64;
 }
-// Bytes from one token's row to the next. The 16 bytes more keep the threads of a warp, which write
-// eight rows at once, off each other's banks.
+// Bytes from one token's row to the next: an odd multiple of 32, so that four rows of 32 bytes,
+// which half a warp writes at once, have banks of their own.
 ISOBIT_HOST_DEVICE constexpr int StagingPitch(int tile_rows) {
-  return 2 * StagingOutputs(tile_rows) + 16;
+  return (2 * StagingOutputs(tile_rows) + 32) / 64 * 64 + 32;
 }
 ISOBIT_HOST_DEVICE constexpr int StagingBytes(int tile_rows) {
   return kWarpTokens * StagingPitch(tile_rows);
@@ -98,20 +105,29 @@ struct GemmTile {
   int groups;
 };
 
+struct TileOrder {
+  int token_tiles;
+  int band;
+  int row_tiles;
+  int tile_groups;   // of a row tile
+  int larger_tiles;  // row tiles, the first ones, that have one more
+};
+TileOrder OrderOf(const GemmPlan& plan, const PackedLayout& weight);
+
 // Tile `index` of row_tiles * token_tiles. Token tiles are taken in bands of `band`: within a band
 // all of its tokens for one row tile, then the next row tile, so that x and the weights of all
-// tiles in flight are shared by many. Row tile r holds groups [G r / R, G (r + 1) / R).
-ISOBIT_HOST_DEVICE constexpr GemmTile TileAt(int index, int token_tiles, int band, int row_tiles,
-                                             int groups) {
-  const int tiles_per_band = band * row_tiles;
-  const int first_token_tile = index / tiles_per_band * band;
-  const int left = token_tiles - first_token_tile;
-  const int width = left < band ? left : band;
+// tiles in flight are shared by many.
+ISOBIT_HOST_DEVICE constexpr GemmTile TileAt(const TileOrder& o, int index) {
+  const int tiles_per_band = o.band * o.row_tiles;
+  const int first_token_tile = index / tiles_per_band * o.band;
+  const int left = o.token_tiles - first_token_tile;
+  const int width = left < o.band ? left : o.band;
   const int in_band = index % tiles_per_band;
   const int row_tile = in_band / width;
-  const auto first = static_cast<int>(int64_t{groups} * row_tile / row_tiles);
-  const auto end = static_cast<int>(int64_t{groups} * (row_tile + 1) / row_tiles);
-  return {first_token_tile + in_band - row_tile * width, first, end - first};
+  const bool is_larger = row_tile < o.larger_tiles;
+  return {first_token_tile + in_band - row_tile * width,
+          row_tile * o.tile_groups + (is_larger ? row_tile : o.larger_tiles),
+          o.tile_groups + (is_larger ? 1 : 0)};
 }
 
 }  // namespace isobit::cuda

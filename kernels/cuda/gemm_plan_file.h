@@ -28,9 +28,9 @@ struct GemmPlanKey {
 };
 
 // Counts changes of the kernels that can move their times.
-inline constexpr int kGemmKernelsVersion = 1;
+inline constexpr int kGemmKernelsVersion = 2;
 
-// "NVIDIA H200 (132 multiprocessors), driver 13000, runtime 13000, kernels 1".
+// "NVIDIA H200 (132 multiprocessors), driver 13000, runtime 13000, kernels 2".
 std::string ToString(const GemmPlanKey& key);
 
 // The kernel for this weight and epilogue at first_rows <= rows <= last_rows.

@@ -1,8 +1,8 @@
 #ifndef ISOBIT_KERNELS_CUDA_SM90_COPY_H_
 #define ISOBIT_KERNELS_CUDA_SM90_COPY_H_
 
-// The bulk copy engine: from global to shared memory, completing on an mbarrier, and back, in
-// groups. PTX ISA 8.x, sections "cp.async.bulk" and "cp.async.bulk.tensor".
+// The bulk copy engine: from global to shared memory, completing on an mbarrier. PTX ISA 8.x,
+// sections "cp.async.bulk" and "cp.async.bulk.tensor".
 
 #include <cuda.h>
 
@@ -38,29 +38,6 @@ __device__ inline void BulkCopyToPair(uint32_t to, const void* from, uint32_t by
       "l"(from), "r"(bytes), "r"(barrier), "h"(static_cast<uint16_t>(3)),
       "l"(static_cast<uint64_t>(hint))
       : "memory");
-}
-
-// Copies `bytes` (a multiple of 16; both sides aligned to 16) from this CTA's shared memory to
-// global memory. Ordinary writes must have been made visible before (FenceAsyncProxy).
-__device__ inline void BulkStore(void* to, uint32_t from, uint32_t bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
-               "r"(bytes)
-               : "memory");
-}
-
-// Closes the group of the stores that this thread has started.
-__device__ inline void CommitBulkStores() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Waits until this thread's stores have read shared memory, which may then be written again.
-__device__ inline void WaitBulkStoresRead() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
-// Waits until this thread's stores are complete.
-__device__ inline void WaitBulkStores() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 // Brings global memory into L2.

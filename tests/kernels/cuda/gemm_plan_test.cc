@@ -23,8 +23,9 @@ const int64_t kRows[] = {1,   7,   8,   9,   63,  64,  65,   127,  128,
 void ExpectCovers(const GemmPlan& plan, const PackedLayout& weight, int64_t rows) {
   const auto groups = static_cast<int>(weight.Groups());
   std::vector<int> seen(static_cast<size_t>(int64_t{groups} * plan.token_tiles), 0);
+  const TileOrder order = OrderOf(plan, weight);
   for (int i = 0; i < plan.token_tiles * plan.row_tiles; ++i) {
-    const GemmTile tile = TileAt(i, plan.token_tiles, plan.band, plan.row_tiles, groups);
+    const GemmTile tile = TileAt(order, i);
     ASSERT_GE(tile.token_tile, 0);
     ASSERT_LT(tile.token_tile, plan.token_tiles);
     const int panels = tile.groups * weight.GroupPanels();
@@ -50,8 +51,8 @@ void ExpectPossible(const GemmPlan& plan) {
   EXPECT_LE(plan.Ctas(), kMultiprocessors);
   // The 64-row operand reads past a box of fewer tokens: into the weights, never past the ring.
   const int tail = (64 * plan.kernel.warpgroups - plan.tokens) * kBoxRowBytes;
-  EXPECT_LE(tail, plan.stages * BoxesPerStage(plan.kernel.tile_rows) * plan.kernel.tile_rows *
-                      kBoxRowBytes);
+  const int boxes = BoxesPerStage(plan.kernel.tile_rows, plan.kernel.warpgroups);
+  EXPECT_LE(tail, RingBytes(plan.kernel.tile_rows, boxes, plan.stages));
 }
 
 TEST(GemmPlan, EveryKernelCoversEveryOutputOnce) {
