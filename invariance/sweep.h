@@ -55,9 +55,10 @@ absl::StatusOr<CheckRow> SweepScoring(Backend& backend, int64_t vocab, const Swe
 absl::StatusOr<CheckRow> SweepSampling(Backend& backend, int64_t vocab,
                                        const SweepOptions& options);
 
-// Rotation, KV write and attention together. A sequence's keys are written at once, and again in
-// chunks, to pages of another size in another order, beside other sequences; its rows are attended
-// to alone, and in batches of decoding rows and chunks of every size.
+// Rotation, KV write and attention together. A sequence's keys are written at once, by the product,
+// then the rotation; and again in chunks by QkvProjection, to pages of another size in another
+// order, beside other sequences. Its rows are attended to alone, and in batches of decoding rows
+// and chunks of every size.
 struct AttentionSweep {
   int heads = 0;
   int kv_heads = 0;

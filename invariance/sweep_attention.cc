@@ -1,5 +1,5 @@
-// The sweep of rotation, KV write and attention. Its rows are not free: each belongs to a sequence
-// and sees what that sequence has written before it.
+// The sweep of projection, rotation, KV write and attention. Its rows are not free: each belongs to
+// a sequence and sees what that sequence has written before it.
 
 #include <algorithm>
 #include <chrono>
@@ -53,7 +53,7 @@ class AttentionSweeper {
       if (absl::Status s = CompareBatch(rows); !s.ok()) return s;
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    return CheckRow{.name = absl::StrCat("rotation, KV write, attention ", shape_.heads, "/",
+    return CheckRow{.name = absl::StrCat("GEMM, rotation, KV write, attention ", shape_.heads, "/",
                                          shape_.kv_heads, " heads of ", shape_.head_dim),
                     .compared = comparison_.compared(),
                     .first_difference = comparison_.Describe(),
@@ -90,8 +90,34 @@ class AttentionSweeper {
     auto uploaded_sin = UploadNew(backend_, sin);
     if (!uploaded_sin.ok()) return uploaded_sin.status();
     sin_ = *std::move(uploaded_sin);
+    if (absl::Status s = LoadIdentity(); !s.ok()) return s;
     if (absl::Status s = MakePages(shape_.page_tokens, &first_); !s.ok()) return s;
     return MakePages(shape_.page_tokens == 16 ? 48 : 16, &second_);
+  }
+
+  // Projections that change nothing, for the two ways to write rows.
+  absl::Status LoadIdentity() {
+    std::vector<MatrixSource> parts;
+    int64_t first = 0;
+    for (const int heads : {shape_.heads, shape_.kv_heads, shape_.kv_heads}) {
+      const int64_t rows = int64_t{heads} * shape_.head_dim;
+      parts.push_back(
+          {rows, qkv_width_, [first, width = qkv_width_](int64_t begin, int64_t end, Bf16* out) {
+             std::fill_n(out, (end - begin) * width, Bf16{0});
+             for (int64_t i = begin; i < end; ++i) {
+               out[(i - begin) * width + first + i] = RoundToBf16(1.0f);
+             }
+           }});
+      first += rows;
+    }
+    auto plain = backend_.LoadWeight(parts, WeightLayout::kConcatenated);
+    if (!plain.ok()) return plain.status();
+    plain_identity_ = *std::move(plain);
+    auto fused = backend_.LoadQkvWeight(
+        parts, {shape_.heads, shape_.kv_heads, shape_.head_dim, RotaryDim()});
+    if (!fused.ok()) return fused.status();
+    fused_identity_ = *std::move(fused);
+    return absl::OkStatus();
   }
 
   // Half of the dimensions are rotated, so that keys can be made equal at two positions.
@@ -188,8 +214,11 @@ class AttentionSweeper {
     return batch;
   }
 
-  // Rotates and writes these rows; returns their queries.
-  absl::StatusOr<std::vector<Bf16>> Write(std::span<const Chunk> chunks, Pages& pages) {
+  enum class Projection { kAlone, kFused };
+
+  // Projects, rotates and writes these rows; returns their queries.
+  absl::StatusOr<std::vector<Bf16>> Write(std::span<const Chunk> chunks, Projection projection,
+                                          Pages& pages) {
     std::vector<Bf16> qkv;
     for (const Chunk& c : chunks) {
       const auto& all = qkv_[static_cast<size_t>(c.sequence)];
@@ -199,20 +228,33 @@ class AttentionSweeper {
     if (!batch.ok()) return batch.status();
     auto in = UploadNew(backend_, qkv);
     if (!in.ok()) return in.status();
+    auto projected = UploadNew(backend_, std::vector<Bf16>(qkv.size(), kCanonicalNanBf16));
+    if (!projected.ok()) return projected.status();
     std::vector<Bf16> q(static_cast<size_t>(batch->rows.rows * q_width_));
     auto out = UploadNew(backend_, q);
     if (!out.ok()) return out.status();
-    backend_.Run(RopeKvWrite{.batch = &batch->rows,
-                             .heads = shape_.heads,
-                             .kv_heads = shape_.kv_heads,
-                             .head_dim = shape_.head_dim,
-                             .qkv = (*in)->As<Bf16>(),
-                             .rotary_dim = RotaryDim(),
-                             .cos = cos_->As<float>(),
-                             .sin = sin_->As<float>(),
-                             .q = (*out)->As<Bf16>(),
-                             .cache = pages.cache.get(),
-                             .layer = kLayer});
+    const bool is_fused = projection == Projection::kFused;
+    const Gemm gemm = {.rows = batch->rows.rows,
+                       .weight = (is_fused ? fused_identity_ : plain_identity_).get(),
+                       .x = (*in)->As<Bf16>(),
+                       .out_bf16 = (*projected)->As<Bf16>()};
+    const RopeKvWrite rope = {.batch = &batch->rows,
+                              .heads = shape_.heads,
+                              .kv_heads = shape_.kv_heads,
+                              .head_dim = shape_.head_dim,
+                              .qkv = (*projected)->As<Bf16>(),
+                              .rotary_dim = RotaryDim(),
+                              .cos = cos_->As<float>(),
+                              .sin = sin_->As<float>(),
+                              .q = (*out)->As<Bf16>(),
+                              .cache = pages.cache.get(),
+                              .layer = kLayer};
+    if (is_fused) {
+      backend_.Run(QkvProjection{gemm, rope});
+    } else {
+      backend_.Run(gemm);
+      backend_.Run(rope);
+    }
     backend_.Download((*out)->data(), q.size() * sizeof(Bf16), q.data());
     if (absl::Status s = backend_.Synchronize(); !s.ok()) return s;
     return q;
@@ -249,7 +291,8 @@ class AttentionSweeper {
   // One sequence after the other is written as a whole; then every row attends alone.
   absl::Status RunAlone() {
     for (int64_t s = 0; s < shape_.sequences; ++s) {
-      auto q = Write(std::vector<Chunk>{{s, 0, length_[static_cast<size_t>(s)]}}, first_);
+      auto q = Write(std::vector<Chunk>{{s, 0, length_[static_cast<size_t>(s)]}},
+                     Projection::kAlone, first_);
       if (!q.ok()) return q.status();
       queries_.push_back(*std::move(q));
     }
@@ -282,7 +325,7 @@ class AttentionSweeper {
       } else if (chunks.empty()) {
         continue;
       }
-      auto q = Write(chunks, second_);
+      auto q = Write(chunks, Projection::kFused, second_);
       if (!q.ok()) return q.status();
       CompareRows(chunks, queries_, *q, "rotated queries");
     }
@@ -344,6 +387,7 @@ class AttentionSweeper {
   std::vector<std::vector<Bf16>> qkv_;      // of each sequence, before rotation
   std::vector<std::vector<Bf16>> queries_;  // after it
   std::vector<std::vector<Bf16>> alone_;    // attended to one row at a time
+  std::unique_ptr<Weight> plain_identity_, fused_identity_;
   std::unique_ptr<Buffer> cos_, sin_;
   Pages first_, second_;
   Comparison comparison_;

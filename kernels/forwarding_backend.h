@@ -33,6 +33,10 @@ class ForwardingBackend : public Backend {
                                                      WeightLayout layout) override {
     return inner_->LoadWeight(parts, layout);
   }
+  absl::StatusOr<std::unique_ptr<Weight>> LoadQkvWeight(std::span<const MatrixSource> parts,
+                                                        const QkvHeads& heads) override {
+    return inner_->LoadQkvWeight(parts, heads);
+  }
   absl::StatusOr<std::unique_ptr<KvCache>> CreateKvCache(const KvCacheShape& shape) override {
     return inner_->CreateKvCache(shape);
   }
@@ -50,6 +54,7 @@ class ForwardingBackend : public Backend {
   void Run(const RmsNorm& op) override { inner_->Run(op); }
   void Run(const Gemm& op) override { inner_->Run(op); }
   void Run(const RopeKvWrite& op) override { inner_->Run(op); }
+  void Run(const QkvProjection& op) override { inner_->Run(op); }
   void Run(const Attention& op) override { inner_->Run(op); }
   void Run(const ScoreTokens& op) override { inner_->Run(op); }
   void Run(const SampleTokens& op) override { inner_->Run(op); }

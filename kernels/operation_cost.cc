@@ -58,6 +58,14 @@ OperationCost CostOf(const RopeKvWrite& op) {
                    Bytes(op.batch->rows * op.rotary_dim, sizeof(float))};
 }
 
+// What is written is rotated on its way: as many bytes as the product would have.
+OperationCost CostOf(const QkvProjection& op) {
+  OperationCost cost = CostOf(op.projection);
+  absl::StrAppend(&cost.name, ", rotation, KV write");
+  cost.bytes += Bytes(op.projection.rows * op.rope.rotary_dim, sizeof(float));
+  return cost;
+}
+
 OperationCost CostOf(const Attention& op, int64_t first_position) {
   const int64_t rows = op.batch->rows;
   const int64_t sequences = std::max<int64_t>(op.batch->sequences, 1);

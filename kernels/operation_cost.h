@@ -24,6 +24,7 @@ OperationCost CostOf(const Embed& op);
 OperationCost CostOf(const RmsNorm& op);
 OperationCost CostOf(const Gemm& op);
 OperationCost CostOf(const RopeKvWrite& op);
+OperationCost CostOf(const QkvProjection& op);
 OperationCost CostOf(const ScoreTokens& op);
 OperationCost CostOf(const SampleTokens& op);
 

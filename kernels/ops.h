@@ -99,6 +99,14 @@ class Weight {
   WeightLayout layout_;
 };
 
+// How the outputs of a fused projection make heads: queries, then keys, then values.
+struct QkvHeads {
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int rotary_dim = 0;  // as in RopeKvWrite
+};
+
 // ---- KV cache
 
 struct KvCacheShape {
@@ -242,6 +250,13 @@ struct RopeKvWrite {
   int layer = 0;
 };
 
+// The fused projection and what becomes of it: the bits of `projection`, whose out_bf16 is
+// rope.qkv, and then `rope`. A backend may keep the product to itself: rope.qkv is scratch memory.
+struct QkvProjection {
+  Gemm projection;   // kBf16 without a residual; weight of LoadQkvWeight
+  RopeKvWrite rope;  // no norms; rotary_dim as the weight was loaded for, or 0
+};
+
 // Causal attention of each row over its sequence's keys at positions 0 .. position, which are all
 // in the cache (contract 4). Query head h uses key head h / (heads / kv_heads).
 struct Attention {
@@ -381,6 +396,11 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(std::span<const MatrixSource> parts,
                                                              WeightLayout layout) = 0;
+  // Three parts, kConcatenated, for QkvProjection only.
+  virtual absl::StatusOr<std::unique_ptr<Weight>> LoadQkvWeight(std::span<const MatrixSource> parts,
+                                                                const QkvHeads& /*heads*/) {
+    return LoadWeight(parts, WeightLayout::kConcatenated);
+  }
   virtual absl::StatusOr<std::unique_ptr<KvCache>> CreateKvCache(const KvCacheShape& shape) = 0;
   // Fills whole pages, all layers, keys and values. Tests poison pages with NaN by it.
   virtual void FillPages(KvCache& cache, std::span<const int32_t> pages, Bf16 value) = 0;
@@ -394,6 +414,10 @@ class Backend {
   virtual void Run(const RmsNorm& op) = 0;
   virtual void Run(const Gemm& op) = 0;
   virtual void Run(const RopeKvWrite& op) = 0;
+  virtual void Run(const QkvProjection& op) {
+    Run(op.projection);
+    Run(op.rope);
+  }
   virtual void Run(const Attention& op) = 0;
   virtual void Run(const ScoreTokens& op) = 0;
   virtual void Run(const SampleTokens& op) = 0;

@@ -40,6 +40,7 @@ class ProfilingBackend : public ForwardingBackend {
   void Run(const RmsNorm& op) override { Time(op); }
   void Run(const Gemm& op) override { Time(op); }
   void Run(const RopeKvWrite& op) override { Time(op); }
+  void Run(const QkvProjection& op) override { Time(op); }
   void Run(const Attention& op) override;
   void Run(const ScoreTokens& op) override { Time(op); }
   void Run(const SampleTokens& op) override { Time(op); }

@@ -98,6 +98,8 @@ absl::StatusOr<std::vector<GemmChoice>> ReadGemmPlans(const CudaOptions& options
   return std::move(file->choices);
 }
 
+int LoadThreads() { return std::min(ReadHostLimits().processors, kMaxLoadThreads); }
+
 std::string SupportedHeadDims() {
   std::string list;
   for (int head_dim : kHeadDims) absl::StrAppend(&list, list.empty() ? "" : ", ", head_dim);
@@ -210,7 +212,16 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaBackend::Allocate(size_t bytes) {
 absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadWeight(std::span<const MatrixSource> parts,
                                                                 WeightLayout layout) {
   if (!Ready()) return error_;
-  return PackedWeight::Load(parts, layout, std::min(ReadHostLimits().processors, kMaxLoadThreads));
+  return PackedWeight::Load(parts, layout, LoadThreads());
+}
+
+absl::StatusOr<std::unique_ptr<Weight>> CudaBackend::LoadQkvWeight(
+    std::span<const MatrixSource> parts, const QkvHeads& heads) {
+  if (!Ready()) return error_;
+  const bool fits = heads.head_dim % kPanelRows == 0 && heads.rotary_dim % kPanelRows == 0;
+  if (!fits) return LoadWeight(parts, WeightLayout::kConcatenated);
+  const HeadRows rows = {heads.head_dim, heads.rotary_dim, heads.heads + heads.kv_heads};
+  return PackedWeight::LoadHeads(parts, rows, LoadThreads());
 }
 
 absl::StatusOr<std::unique_ptr<KvCache>> CudaBackend::CreateKvCache(const KvCacheShape& shape) {
@@ -248,13 +259,18 @@ void CudaBackend::Run(const RmsNorm& op) {
        "launching a norm");
 }
 
+const GemmPlan& CudaBackend::PlanFor(const PackedLayout& weight, const Gemm& op) {
+  const GemmPlan& plan = planner_->Plan(weight, op.epilogue, op.rows);
+  gemm_count_ += static_cast<uint64_t>(plan.token_tiles) * static_cast<uint64_t>(plan.row_tiles);
+  return plan;
+}
+
 void CudaBackend::Run(const Gemm& op) {
   if (!Ready() || op.rows == 0) return;
   const NvtxRange range("gemm");
   const PackedMatrix& matrix = static_cast<const PackedWeight&>(*op.weight).matrix();
-  const GemmPlan& plan = planner_->Plan(matrix.layout, op.epilogue, op.rows);
-  gemm_count_ += static_cast<uint64_t>(plan.token_tiles) * static_cast<uint64_t>(plan.row_tiles);
-  Keep(LaunchGemm(op, matrix, plan, GemmLaunch{}, stream_), "launching a GEMM");
+  Keep(LaunchGemm(op, matrix, PlanFor(matrix.layout, op), GemmLaunch{}, stream_),
+       "launching a GEMM");
   if (op.soft_cap > 0) {
     Keep(LaunchSoftCap(op.out_fp32, op.rows * matrix.layout.rows, op.soft_cap, stream_),
          "launching a soft cap");
@@ -266,6 +282,21 @@ void CudaBackend::Run(const RopeKvWrite& op) {
   const NvtxRange range("rope");
   const auto& cache = static_cast<const CudaKvCache&>(*op.cache);
   Keep(LaunchRopeKvWrite(op, cache, stream_), "launching the rotation");
+}
+
+void CudaBackend::Run(const QkvProjection& op) {
+  const PackedMatrix& matrix = static_cast<const PackedWeight&>(*op.projection.weight).matrix();
+  if (matrix.layout.heads.head_dim == 0) {
+    Run(op.projection);
+    Run(op.rope);
+    return;
+  }
+  if (!Ready() || op.projection.rows == 0) return;
+  const NvtxRange range("qkv");
+  const auto& cache = static_cast<const CudaKvCache&>(*op.rope.cache);
+  Keep(LaunchQkvProjection(op, matrix, cache, PlanFor(matrix.layout, op.projection), GemmLaunch{},
+                           stream_),
+       "launching a projection of queries, keys and values");
 }
 
 void CudaBackend::Run(const Attention& op) {

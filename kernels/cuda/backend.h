@@ -34,6 +34,8 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(size_t bytes) override;
   absl::StatusOr<std::unique_ptr<Weight>> LoadWeight(std::span<const MatrixSource> parts,
                                                      WeightLayout layout) override;
+  absl::StatusOr<std::unique_ptr<Weight>> LoadQkvWeight(std::span<const MatrixSource> parts,
+                                                        const QkvHeads& heads) override;
   absl::StatusOr<std::unique_ptr<KvCache>> CreateKvCache(const KvCacheShape& shape) override;
   void FillPages(KvCache& cache, std::span<const int32_t> pages, Bf16 value) override;
 
@@ -44,6 +46,7 @@ class CudaBackend final : public Backend {
   void Run(const RmsNorm& op) override;
   void Run(const Gemm& op) override;
   void Run(const RopeKvWrite& op) override;
+  void Run(const QkvProjection& op) override;
   void Run(const Attention& op) override;
   void Run(const ScoreTokens& op) override;
   void Run(const SampleTokens& op) override;
@@ -65,6 +68,8 @@ class CudaBackend final : public Backend {
   // The calling thread's device is this one, unless an error is kept already: then false, and there
   // is nothing to do.
   bool Ready();
+  // The plan for this many rows, whose tiles are counted.
+  const GemmPlan& PlanFor(const PackedLayout& weight, const Gemm& op);
   // Keeps the first error.
   void Keep(absl::Status status);
   void Keep(cudaError_t error, const char* doing);

@@ -94,19 +94,31 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
   return p;
 }
 
-}  // namespace
+QkvParams MakeQkvParams(const RopeKvWrite& rope, const HeadRows& rows, const CudaKvCache& cache) {
+  return {.heads = rope.heads,
+          .kv_heads = rope.kv_heads,
+          .rows = rows,
+          .head_panels = Divisor(rows.HeadPanels()),
+          .rotates = rope.rotary_dim > 0,
+          .cos = rope.cos,
+          .sin = rope.sin,
+          .position = rope.batch->position,
+          .sequence = rope.batch->sequence,
+          .page_table = rope.batch->page_table,
+          .page_table_stride = rope.batch->page_table_stride,
+          .page_tokens = Divisor(cache.shape().page_tokens),
+          .q = rope.q,
+          .cache_layer = cache.Layer(rope.layer),
+          .cache = cache.layout()};
+}
 
-cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
-                       const GemmLaunch& launch, cudaStream_t stream) {
-  assert(weight.layout.cols % kGemmColsMultiple == 0);
-  assert(weight.layout.gate_up == IsGate(op.epilogue));
+cudaError_t LaunchKernel(const GemmParams& p, const GemmPlan& plan, const GemmLaunch& launch,
+                         cudaStream_t stream) {
   const void* kernel = FindKernel(plan.kernel);
   if (kernel == nullptr) return cudaErrorInvalidValue;
-  GemmParams p = MakeParams(op, weight, plan, launch);
-  cudaError_t error = EncodeX(op.x, op.rows, weight.layout.cols, plan.tokens, &p.x);
-  if (error != cudaSuccess) return error;
   const int shared_bytes = SharedBytes(plan);
-  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
 
   cudaLaunchAttribute attributes[2] = {};
@@ -129,8 +141,35 @@ cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPla
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = count;
-  void* arguments[] = {&p};
+  void* arguments[] = {const_cast<GemmParams*>(&p)};
   return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+}  // namespace
+
+cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
+                       const GemmLaunch& launch, cudaStream_t stream) {
+  assert(weight.layout.cols % kGemmColsMultiple == 0);
+  assert(weight.layout.gate_up == IsGate(op.epilogue) && weight.layout.heads.head_dim == 0);
+  GemmParams p = MakeParams(op, weight, plan, launch);
+  const cudaError_t error = EncodeX(op.x, op.rows, weight.layout.cols, plan.tokens, &p.x);
+  return error == cudaSuccess ? LaunchKernel(p, plan, launch, stream) : error;
+}
+
+cudaError_t LaunchQkvProjection(const QkvProjection& op, const PackedMatrix& weight,
+                                const CudaKvCache& cache, const GemmPlan& plan,
+                                const GemmLaunch& launch, cudaStream_t stream) {
+  const HeadRows& rows = weight.layout.heads;
+  const RopeKvWrite& rope = op.rope;
+  assert(rows.head_dim == rope.head_dim && rows.rotated_heads == rope.heads + rope.kv_heads);
+  assert(rope.rotary_dim == rows.rotary_dim || rope.rotary_dim == 0);
+  assert(rope.q_norm == nullptr && rope.k_norm == nullptr);
+  assert(IsAligned(rope.q, 16) && IsAligned(rope.cos, 16) && IsAligned(rope.sin, 16));
+  GemmParams p = MakeParams(op.projection, weight, plan, launch);
+  p.qkv = MakeQkvParams(rope, rows, cache);
+  const cudaError_t error =
+      EncodeX(op.projection.x, op.projection.rows, weight.layout.cols, plan.tokens, &p.x);
+  return error == cudaSuccess ? LaunchKernel(p, plan, launch, stream) : error;
 }
 
 }  // namespace isobit::cuda

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/packed_layout.h"
 #include "kernels/ops.h"
 
@@ -32,7 +33,13 @@ struct GemmLaunch {
 cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
                        const GemmLaunch& launch, cudaStream_t stream);
 
-// What LaunchGemm asks of k.
+// Launches op, whose weight is laid out by heads, with this plan; `cache` is op.rope.cache. As
+// LaunchGemm; angles and q must be aligned to 16 bytes too.
+cudaError_t LaunchQkvProjection(const QkvProjection& op, const PackedMatrix& weight,
+                                const CudaKvCache& cache, const GemmPlan& plan,
+                                const GemmLaunch& launch, cudaStream_t stream);
+
+// What they ask of k.
 inline constexpr int kGemmColsMultiple = 8;
 
 }  // namespace isobit::cuda

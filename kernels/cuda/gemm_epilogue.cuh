@@ -14,6 +14,7 @@
 #include "kernels/cuda/gate.cuh"
 #include "kernels/cuda/gemm_params.h"
 #include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/qkv_store.cuh"
 #include "kernels/cuda/sm90/convert.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/numerics/host_device.h"
@@ -46,7 +47,12 @@ class Epilogue {
 
   // staging: of this warp, StagingBytes(kTileRows) of it; there is none for warps without tokens.
   __device__ Epilogue(const GemmParams& p, uint8_t* staging)
-      : p_(p), staging_(staging), lane_(static_cast<int>(threadIdx.x) % 32) {}
+      : p_(p), staging_(staging), lane_(static_cast<int>(threadIdx.x) % 32), qkv_(p.qkv, staging) {}
+
+  // Before the product, and before the kernels in front have ended: what these don't write.
+  __device__ void PrepareEarly(const OutputTile& tile) {
+    if (IsQkv()) qkv_.Prepare(tile.first_token, tile.tokens, FirstPanel(tile), Panels(tile));
+  }
 
   // Before the product: what can be loaded early.
   __device__ void Prepare(const OutputTile& tile) {
@@ -57,6 +63,10 @@ class Epilogue {
 
   __device__ void Store(const OutputTile& tile, const Accumulators& d) {
     if (tile.tokens == 0) return;
+    if (IsQkv()) {
+      StoreQkv<0>(tile, d);
+      return;
+    }
     switch (p_.epilogue) {
       case Gemm::Epilogue::kBf16:
         StoreBf16(tile, d);
@@ -133,6 +143,36 @@ class Epilogue {
         if (output + i < tile.outputs) to[i] = quad.v[i];
       }
     });
+  }
+
+  // ---- Heads of a QkvProjection (qkv_store.cuh)
+
+  __device__ bool IsQkv() const { return p_.qkv.heads > 0; }
+  static __device__ int FirstPanel(const OutputTile& tile) {
+    return static_cast<int>(tile.first_output / kGroupOutputs);
+  }
+  static __device__ int Panels(const OutputTile& tile) { return tile.outputs / kGroupOutputs; }
+
+  // Panels are staged one behind the other, each as its two runs of 8 dimensions.
+  template <int kFirst>
+  __device__ void StoreQkv(const OutputTile& tile, const Accumulators& d) {
+    constexpr int kCount = kGroups - kFirst < kPartGroups ? kGroups - kFirst : kPartGroups;
+    ForEachQuad<kFirst, kCount>(tile, [&](int group, int half, int row, int) {
+      Quad quad = PlainQuad(d, group, half);
+      if (p_.bias != nullptr) qkv_.AddBias(p_.bias, FirstPanel(tile) + group, quad.v);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) quad.v[i] = ieee::Mul(quad.v[i], p_.scale);
+      const uint2 rounded = Round(quad);
+      auto* staged = reinterpret_cast<uint32_t*>(
+          staging_ + row * kPitch + 2 * (group - kFirst) * kGroupOutputs + lane_ % 4 * 4);
+      staged[0] = rounded.x;
+      staged[kRunDims / 2] = rounded.y;
+    });
+    __syncwarp();
+    qkv_.Store(tile.first_token, tile.tokens, FirstPanel(tile) + kFirst,
+               min(Panels(tile) - kFirst, kCount));
+    __syncwarp();
+    if constexpr (kFirst + kCount < kGroups) StoreQkv<kFirst + kCount>(tile, d);
   }
 
   // ---- Through the staging area
@@ -296,6 +336,7 @@ class Epilogue {
   uint8_t* const staging_;
   const int lane_;
   uint2 residual_[kResidualQuads];
+  QkvStore<2 * kPartOutputs, kPitch, /*kKeepsAngles=*/(kGroups <= kPartGroups)> qkv_;
 };
 
 }  // namespace isobit::cuda

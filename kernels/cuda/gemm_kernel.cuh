@@ -16,7 +16,8 @@
 // rows of a tile that has fewer panels than fit. Boxes past the end of k arrive as zeros, which
 // change no chain.
 //
-// Weights are loaded before the kernels that this launch depends on have ended; nothing else is.
+// Weights are loaded before the kernels that this launch depends on have ended, and so is what the
+// heads of a QkvProjection need; nothing else is.
 
 #include "kernels/cuda/gemm_epilogue.cuh"
 #include "kernels/cuda/gemm_params.h"
@@ -312,13 +313,14 @@ class Consumer {
 template <class Config>
 __device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared, int warp,
                         uint32_t rank) {
-  sm90::WaitForPriorKernels();
   Consumer<Config> consumer(ring, warp / 4);
   Epilogue<Config::kTileRows, Config::kResidualParts> epilogue(
       p, shared + ring.staging_offset + warp * StagingBytes(Config::kTileRows));
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
     const GemmTile tile = Schedule<Config>::At(p, index);
     const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank), warp);
+    epilogue.PrepareEarly(out);
+    sm90::WaitForPriorKernels();  // waits before the first tile only
     epilogue.Prepare(out);
     typename Consumer<Config>::Accumulators d = {};
     consumer.Multiply(p.k_boxes, d);

@@ -7,12 +7,37 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/divisor.h"
 #include "kernels/cuda/gemm_plan.h"
+#include "kernels/cuda/kv_layout.h"
+#include "kernels/cuda/packed_layout.h"
 #include "kernels/cuda/sm90/copy.h"
 #include "kernels/numerics/bf16.h"
 #include "kernels/ops.h"
 
 namespace isobit::cuda {
+
+// Where the product of a QkvProjection (kernels/ops.h) goes. Angles, positions and the page table
+// are written by nothing that a launch may overlap.
+struct QkvParams {
+  int heads = 0;  // 0: this is another operation
+  int kv_heads = 0;
+  HeadRows rows;
+  Divisor head_panels{1};
+  bool rotates = false;
+  const float* cos = nullptr;  // [positions][rotary_dim / 2]
+  const float* sin = nullptr;
+
+  const int32_t* position = nullptr;
+  const int32_t* sequence = nullptr;
+  const int32_t* page_table = nullptr;
+  int64_t page_table_stride = 0;
+  Divisor page_tokens{1};
+
+  Bf16* q = nullptr;
+  uint8_t* cache_layer = nullptr;
+  KvLayout cache{KvCacheShape{}};
+};
 
 struct GemmParams {
   CUtensorMap x;          // {k, rows}: boxes of 64 x tokens
@@ -36,6 +61,7 @@ struct GemmParams {
   const Bf16* residual;
   Bf16* out_bf16;
   float* out_fp32;
+  QkvParams qkv;  // takes the place of out_bf16
 };
 
 }  // namespace isobit::cuda

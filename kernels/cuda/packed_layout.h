@@ -16,6 +16,10 @@
 // 4q + 2j + e of a panel at row 8j + 2q + e (j, e = 0, 1). Gate-up matrices put gate (e = 0) and up
 // (e = 1) of output 4q + j at row 8j + 2q + e (j = 0..3) of two panels taken together. Either way
 // a thread stores four neighbouring outputs.
+//
+// Matrices whose rows are heads (HeadRows) have runs of 8 dimensions in the two halves of a panel,
+// 8c + i of the head at row i and 8c' + i at row 8 + i: two that are rotated with each other where
+// the head is rotated, neighbours elsewhere. So a thread has both elements of a rotated pair.
 
 #include <cstdint>
 
@@ -29,6 +33,7 @@ inline constexpr int kBoxRowBytes = 2 * kBoxCols;  // 128
 inline constexpr int kPanelRows = 16;
 inline constexpr int kPanelBoxBytes = kPanelRows * kBoxRowBytes;  // 2048
 inline constexpr int kGroupOutputs = 16;
+inline constexpr int kRunDims = 8;
 
 // Where a weight row lies.
 struct PanelRow {
@@ -36,10 +41,42 @@ struct PanelRow {
   int row;  // in the panel
 };
 
+// The rows of a fused projection as heads (RopeKvWrite of kernels/ops.h).
+struct HeadRows {
+  int head_dim = 0;       // a multiple of 16; 0: rows are not heads
+  int rotary_dim = 0;     // a multiple of 16
+  int rotated_heads = 0;  // the first ones: queries and keys
+
+  // The two runs of 8 dimensions that a panel holds.
+  struct PanelRuns {
+    int first, second;  // runs of the head
+    bool is_rotated;    // with each other
+  };
+  ISOBIT_HOST_DEVICE constexpr int HeadPanels() const { return head_dim / kPanelRows; }
+  ISOBIT_HOST_DEVICE constexpr PanelRuns RunsOf(int head, int panel_of_head) const {
+    const int rotated_panels = rotary_dim / kPanelRows;
+    if (head < rotated_heads && panel_of_head < rotated_panels) {
+      return {panel_of_head, panel_of_head + rotated_panels, true};
+    }
+    return {2 * panel_of_head, 2 * panel_of_head + 1, false};
+  }
+  ISOBIT_HOST_DEVICE constexpr PanelRow Locate(int64_t row) const {
+    const int64_t head = row / head_dim;
+    const int run = static_cast<int>(row % head_dim) / kRunDims;
+    const int in_run = static_cast<int>(row % kRunDims);
+    const int rotated_runs = head < rotated_heads ? rotary_dim / kRunDims : 0;
+    const bool is_rotated = run < rotated_runs;
+    const int panel = is_rotated ? run % (rotated_runs / 2) : run / 2;
+    const int half = is_rotated ? run / (rotated_runs / 2) : run % 2;
+    return {head * HeadPanels() + panel, half * kRunDims + in_run};
+  }
+};
+
 struct PackedLayout {
   int64_t rows = 0;  // n, of the logical matrix
   int64_t cols = 0;  // k
   bool gate_up = false;
+  HeadRows heads = {};  // not with gate_up
 
   // A group of panels gives 16 outputs and is never cut: 1 panel, or 2 of a gate-up matrix.
   ISOBIT_HOST_DEVICE constexpr int GroupPanels() const { return gate_up ? 2 : 1; }
@@ -58,6 +95,7 @@ struct PackedLayout {
 
   // Logical row in [0, rows). In a gate-up matrix the gate rows come first, then the up rows.
   ISOBIT_HOST_DEVICE constexpr PanelRow Locate(int64_t row) const {
+    if (heads.head_dim > 0) return heads.Locate(row);
     if (!gate_up) {
       const int i = static_cast<int>(row % kGroupOutputs);
       return {row / kGroupOutputs, 8 * (i / 2 % 2) + 2 * (i / 4) + i % 2};

@@ -144,10 +144,20 @@ PackedWeight::~PackedWeight() { cudaFree(const_cast<void*>(matrix_.data)); }
 
 absl::StatusOr<std::unique_ptr<PackedWeight>> PackedWeight::Load(
     std::span<const MatrixSource> parts, WeightLayout layout, int threads) {
+  return Load(parts, layout, HeadRows{}, threads);
+}
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> PackedWeight::LoadHeads(
+    std::span<const MatrixSource> parts, const HeadRows& heads, int threads) {
+  return Load(parts, WeightLayout::kConcatenated, heads, threads);
+}
+
+absl::StatusOr<std::unique_ptr<PackedWeight>> PackedWeight::Load(
+    std::span<const MatrixSource> parts, WeightLayout layout, const HeadRows& heads, int threads) {
   const absl::StatusOr<MatrixShape> shape = CheckMatrixParts(parts, layout);
   if (!shape.ok()) return shape.status();
   PackedMatrix matrix;
-  matrix.layout = {shape->rows, shape->cols, layout == WeightLayout::kGateUp};
+  matrix.layout = {shape->rows, shape->cols, layout == WeightLayout::kGateUp, heads};
   const int64_t bytes = matrix.layout.Bytes();
 
   void* packed = nullptr;

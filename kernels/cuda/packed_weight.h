@@ -28,12 +28,19 @@ class PackedWeight final : public Weight {
   // if they do not fit; Internal for an error of the device.
   static absl::StatusOr<std::unique_ptr<PackedWeight>> Load(std::span<const MatrixSource> parts,
                                                             WeightLayout layout, int threads);
+  // The same with rows as heads.
+  static absl::StatusOr<std::unique_ptr<PackedWeight>> LoadHeads(
+      std::span<const MatrixSource> parts, const HeadRows& heads, int threads);
   ~PackedWeight() override;
 
   const PackedMatrix& matrix() const { return matrix_; }
 
  private:
   PackedWeight(const PackedMatrix& matrix, WeightLayout layout);
+
+  static absl::StatusOr<std::unique_ptr<PackedWeight>> Load(std::span<const MatrixSource> parts,
+                                                            WeightLayout layout,
+                                                            const HeadRows& heads, int threads);
 
   PackedMatrix matrix_;
 };

@@ -90,6 +90,9 @@ struct ModelConfig {
   LayerAttention AttentionOf(int64_t layer) const {
     return attention.empty() ? LayerAttention{} : attention[static_cast<size_t>(layer)];
   }
+  // Whether nothing stands between the fused projection and the rotation: QkvProjection of
+  // kernels/ops.h.
+  bool ProjectsToCache() const { return query_key_norm == QueryKeyNorm::kNone; }
   bool norms_before() const { return norm_placement != NormPlacement::kAfter; }
   bool norms_after() const { return norm_placement != NormPlacement::kBefore; }
 

@@ -170,7 +170,6 @@ void Forward::Layer(int index) {
 
 // hidden -> attended: norm, projection, rotation, attention.
 void Forward::Attend(int index, const LayerWeights& layer) {
-  const int64_t rows = batch_.rows;
   const LayerAttention attention = config_.AttentionOf(index);
   const Bf16* x = hidden_->As<Bf16>();
   if (layer.attention_norm) {
@@ -178,11 +177,11 @@ void Forward::Attend(int index, const LayerWeights& layer) {
     x = normed_->As<Bf16>();
   }
   Bf16* qkv = qkv_->As<Bf16>();
-  backend_.Run(Gemm{.rows = rows,
-                    .weight = layer.qkv.get(),
-                    .x = x,
-                    .bias = layer.qkv_bias ? layer.qkv_bias->As<float>() : nullptr,
-                    .out_bf16 = qkv});
+  const Gemm projection{.rows = batch_.rows,
+                        .weight = layer.qkv.get(),
+                        .x = x,
+                        .bias = layer.qkv_bias ? layer.qkv_bias->As<float>() : nullptr,
+                        .out_bf16 = qkv};
   RopeKvWrite rope{.batch = &batch_,
                    .heads = config_.heads,
                    .kv_heads = config_.kv_heads,
@@ -192,20 +191,19 @@ void Forward::Attend(int index, const LayerWeights& layer) {
                    .q = query_->As<Bf16>(),
                    .cache = &cache_,
                    .layer = index};
-  if (config_.query_key_norm == QueryKeyNorm::kPerHead && !config_.wide_norms) {
-    rope.q_norm = layer.query_norm->As<Bf16>();
-    rope.k_norm = layer.key_norm->As<Bf16>();
-  } else if (config_.query_key_norm != QueryKeyNorm::kNone) {
-    NormHeads(*layer.query_norm, config_.heads, qkv);
-    NormHeads(*layer.key_norm, config_.kv_heads, qkv + config_.q_width());
-  }
   if (attention.rotary != kNoRotation && config_.rotary_dim > 0) {
     const RotaryTable& table = model_.weights().rotary[static_cast<size_t>(attention.rotary)];
     rope.rotary_dim = config_.rotary_dim;
     rope.cos = table.cos->As<float>();
     rope.sin = table.sin->As<float>();
   }
-  backend_.Run(rope);
+  if (config_.ProjectsToCache()) {
+    backend_.Run(QkvProjection{projection, rope});
+  } else {
+    backend_.Run(projection);
+    NormQueriesAndKeys(layer, rope);
+    backend_.Run(rope);
+  }
   const double usual_scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
   backend_.Run(
       Attention{.batch = &batch_,
@@ -219,6 +217,18 @@ void Forward::Attend(int index, const LayerWeights& layer) {
                 .cache = &cache_,
                 .layer = index,
                 .out = attended_->As<Bf16>()});
+}
+
+// Normalises the query and key heads in the fused projection, or has `rope` do it.
+void Forward::NormQueriesAndKeys(const LayerWeights& layer, RopeKvWrite& rope) {
+  if (config_.query_key_norm == QueryKeyNorm::kPerHead && !config_.wide_norms) {
+    rope.q_norm = layer.query_norm->As<Bf16>();
+    rope.k_norm = layer.key_norm->As<Bf16>();
+    return;
+  }
+  Bf16* qkv = qkv_->As<Bf16>();
+  NormHeads(*layer.query_norm, config_.heads, qkv);
+  NormHeads(*layer.key_norm, config_.kv_heads, qkv + config_.q_width());
 }
 
 // Normalises the query or the key heads in the fused projection, in place.

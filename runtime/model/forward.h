@@ -74,6 +74,7 @@ class Forward {
   void Layers();
   void Layer(int index);
   void Attend(int index, const LayerWeights& layer);
+  void NormQueriesAndKeys(const LayerWeights& layer, RopeKvWrite& rope);
   void NormHeads(const Buffer& weight, int heads, Bf16* first);
   void AddBranch(const Weight& weight, const Buffer* bias, const Bf16* x, const Buffer* post_norm);
   // Of all rows of the step and the model's width, to be changed.

@@ -1,6 +1,7 @@
 #include "runtime/model/model.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,7 +39,7 @@ class ModelLoader {
     for (layer_ = 0; layer_ < config_.layers; ++layer_) {
       LayerWeights& layer = weights.layers.emplace_back();
       ISOBIT_ASSIGN(layer.attention_norm, Norm(Role::kAttentionNorm));
-      ISOBIT_ASSIGN(layer.qkv, Matrix({Role::kQuery, Role::kKey, Role::kValue}));
+      ISOBIT_ASSIGN(layer.qkv, QueryKeyValue());
       ISOBIT_ASSIGN(layer.qkv_bias, Bias({Role::kQueryBias, Role::kKeyBias, Role::kValueBias}));
       ISOBIT_ASSIGN(layer.query_norm, Norm(Role::kQueryNorm));
       ISOBIT_ASSIGN(layer.key_norm, Norm(Role::kKeyNorm));
@@ -58,10 +59,31 @@ class ModelLoader {
  private:
   // All below are of layer_, and null if the configuration has no such role.
 
-  // One weight of a backend from one or more tensors. Each block of rows is hashed as it is read,
-  // by whichever thread reads it, so that the digest covers what is really used.
+  using LoadFunction =
+      std::function<absl::StatusOr<std::unique_ptr<Weight>>(std::span<const MatrixSource>)>;
+
   absl::StatusOr<std::unique_ptr<Weight>> Matrix(
       const std::vector<Role>& roles, WeightLayout layout = WeightLayout::kConcatenated) {
+    return Matrix(roles, [&](std::span<const MatrixSource> sources) {
+      return model_.backend_->LoadWeight(sources, layout);
+    });
+  }
+
+  absl::StatusOr<std::unique_ptr<Weight>> QueryKeyValue() {
+    const std::vector<Role> roles = {Role::kQuery, Role::kKey, Role::kValue};
+    if (!config_.ProjectsToCache()) return Matrix(roles);
+    return Matrix(roles, [&](std::span<const MatrixSource> sources) {
+      return model_.backend_->LoadQkvWeight(sources, {.heads = config_.heads,
+                                                      .kv_heads = config_.kv_heads,
+                                                      .head_dim = config_.head_dim,
+                                                      .rotary_dim = config_.rotary_dim});
+    });
+  }
+
+  // One weight of a backend from one or more tensors. Each block of rows is hashed as it is read,
+  // by whichever thread reads it, so that the digest covers what is really used.
+  absl::StatusOr<std::unique_ptr<Weight>> Matrix(const std::vector<Role>& roles,
+                                                 const LoadFunction& load) {
     if (!has_.contains(roles[0])) return nullptr;
     std::vector<MatrixSource> sources;
     std::vector<std::vector<Digest>> blocks(roles.size());
@@ -79,7 +101,7 @@ class ModelLoader {
                          }});
       model_.weight_bytes_ += source.rows * source.cols * int64_t{sizeof(Bf16)};
     }
-    absl::StatusOr<std::unique_ptr<Weight>> weight = model_.backend_->LoadWeight(sources, layout);
+    absl::StatusOr<std::unique_ptr<Weight>> weight = load(sources);
     if (!weight.ok()) return weight.status();
     for (size_t i = 0; i < roles.size(); ++i) {
       DigestBuilder digest;

@@ -65,6 +65,17 @@ TEST_F(OperationCostTest, Attention) {
          4 * (10 + 11) * 2 * 4 * 8);
 }
 
+// As the product, and the angles.
+TEST_F(OperationCostTest, QkvProjection) {
+  const auto weight = MakeWeight(*backend_, 64, 16);
+  const RowBatch batch = {.rows = 5, .sequences = 1};
+  const QkvProjection op = {
+      {.rows = 5, .weight = weight.get()},
+      {.batch = &batch, .heads = 4, .kv_heads = 2, .head_dim = 8, .rotary_dim = 8}};
+  Expect(CostOf(op), "GEMM 64 x 16, rotation, KV write",
+         2 * (64 * 16 + 5 * 16 + 5 * 64) + 4 * 5 * 8, 2 * 5 * 64 * 16);
+}
+
 TEST_F(OperationCostTest, WhatIsBoundByMemoryAlone) {
   const auto table = MakeWeight(*backend_, 100, 16);
   const RowBatch batch = {.rows = 5, .sequences = 1};

@@ -61,6 +61,15 @@ class SplitKControl : public ForwardingBackend {
     return std::make_unique<ControlWeight>(*std::move(whole), std::move(cut));
   }
 
+  absl::StatusOr<std::unique_ptr<Weight>> LoadQkvWeight(std::span<const MatrixSource> parts,
+                                                        const QkvHeads& /*heads*/) override {
+    return LoadWeight(parts, WeightLayout::kConcatenated);
+  }
+
+  void Run(const QkvProjection& op) override {
+    Run(op.projection);
+    Run(op.rope);
+  }
   void Run(const Embed& op) override {
     Embed whole = op;
     whole.table = static_cast<const ControlWeight&>(*op.table).whole.get();

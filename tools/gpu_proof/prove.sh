@@ -155,7 +155,7 @@ for step in $steps; do
         echo 'cublasLt.h was not there at build time: no comparison with cuBLASLt'
       fi
       run_test cuda_attention_test 8
-      for test in backend embed gemm_epilogue norm rope sample score; do run_test cuda_${test}_test; done
+      for test in backend embed gemm_epilogue norm qkv_projection rope sample score; do run_test cuda_${test}_test; done
       with_cublaslt run_test device_order_test
       ;;
     sanitize)
@@ -167,6 +167,7 @@ for step in $steps; do
         sanitize $tool cuda_norm_test '*PickedRows:*TooWide*'
         sanitize $tool cuda_gemm_epilogue_test '*AnyNumbers'
         sanitize $tool cuda_rope_test '*PartialAndNoRotation'
+        sanitize $tool cuda_qkv_projection_test '*PartialAndNoRotation:*AnyNumbers'
         sanitize $tool cuda_embed_test '*'
         sanitize $tool cuda_sample_test '*EverythingForbidden'
         sanitize $tool cuda_score_test '*SmallVocabulary'

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -145,7 +146,8 @@ TEST_F(CudaBackendTest, ALayerOfAModel) {
   constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 64, kWidth = 256, kFfn = 384;
   constexpr int64_t kRows = 37;
   RandomValues random(3);
-  const auto weight = [&](int64_t rows, int64_t cols, WeightLayout layout) {
+  const auto weight = [&](int64_t rows, int64_t cols, WeightLayout layout,
+                          const QkvHeads* heads = nullptr) {
     const std::vector<Bf16> values = random.NormalRow(rows * cols, 0.1);
     const auto read = [&values, cols](int64_t first) {
       return [&values, cols, first](int64_t begin, int64_t end, Bf16* out) {
@@ -157,15 +159,30 @@ TEST_F(CudaBackendTest, ALayerOfAModel) {
     if (layout == WeightLayout::kGateUp) {
       parts = {{rows / 2, cols, read(0)}, {rows / 2, cols, read(rows / 2)}};
     }
-    return std::make_pair(cuda().LoadWeight(parts, layout).value(),
-                          reference().LoadWeight(parts, layout).value());
+    if (heads != nullptr) {
+      const int64_t keys = int64_t{heads->kv_heads} * heads->head_dim, queries = rows - 2 * keys;
+      parts = {
+          {queries, cols, read(0)}, {keys, cols, read(queries)}, {keys, cols, read(rows - keys)}};
+    }
+    const auto load = [&](Backend& backend) {
+      return heads == nullptr ? backend.LoadWeight(parts, layout).value()
+                              : backend.LoadQkvWeight(parts, *heads).value();
+    };
+    return std::make_pair(load(cuda()), load(reference()));
   };
   constexpr int kFused = (kHeads + 2 * kKvHeads) * kHeadDim;
-  const auto qkv_weight = weight(kFused, kWidth, WeightLayout::kConcatenated);
+  const QkvHeads heads = {kHeads, kKvHeads, kHeadDim, kHeadDim};
+  const auto qkv_weight = weight(kFused, kWidth, WeightLayout::kConcatenated, &heads);
   const auto o_weight = weight(kWidth, kHeads * kHeadDim, WeightLayout::kConcatenated);
   const auto gate_up = weight(2 * kFfn, kWidth, WeightLayout::kGateUp);
   const auto down = weight(kWidth, kFfn, WeightLayout::kConcatenated);
   const auto norm = Both(random.NormalRow(kWidth));
+  std::vector<float> cos_values, sin_values;
+  for (int64_t i = 0; i < kRows * kHeadDim / 2; ++i) {
+    cos_values.push_back(static_cast<float>(std::cos(0.1 * static_cast<double>(i))));
+    sin_values.push_back(static_cast<float>(std::sin(0.1 * static_cast<double>(i))));
+  }
+  const auto cos = Both(cos_values), sin = Both(sin_values);
   const auto hidden = Both(random.NormalRow(kRows * kWidth));
   const auto normed = Poisoned<Bf16>(kRows * kWidth);
   const auto qkv = Poisoned<Bf16>(kRows * kFused);
@@ -196,16 +213,20 @@ TEST_F(CudaBackendTest, ALayerOfAModel) {
                                .weight = Side(norm, c),
                                .out = Side(normed, c)};
       backend.Run(norm_op);
-      backend.Run(Gemm{
-          .rows = kRows, .weight = of(qkv_weight), .x = Side(normed, c), .out_bf16 = Side(qkv, c)});
-      backend.Run(RopeKvWrite{.batch = &batch,
-                              .heads = kHeads,
-                              .kv_heads = kKvHeads,
-                              .head_dim = kHeadDim,
-                              .qkv = Side(qkv, c),
-                              .q = Side(q, c),
-                              .cache = cache,
-                              .layer = 0});
+      const Gemm projection = {
+          .rows = kRows, .weight = of(qkv_weight), .x = Side(normed, c), .out_bf16 = Side(qkv, c)};
+      const RopeKvWrite rope = {.batch = &batch,
+                                .heads = kHeads,
+                                .kv_heads = kKvHeads,
+                                .head_dim = kHeadDim,
+                                .qkv = Side(qkv, c),
+                                .rotary_dim = kHeadDim,
+                                .cos = Side(cos, c),
+                                .sin = Side(sin, c),
+                                .q = Side(q, c),
+                                .cache = cache,
+                                .layer = 0};
+      backend.Run(QkvProjection{projection, rope});
       backend.Run(Attention{.batch = &batch,
                             .heads = kHeads,
                             .kv_heads = kKvHeads,
