@@ -86,6 +86,7 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
   p.rows = op.rows;
   p.outputs = layout.gate_up ? layout.rows / 2 : layout.rows;
   p.vectors = AllowsVectors(op, p.outputs);
+  p.rehearses = launch.early_start && CanRehearse(plan.kernel.warpgroups) && plan.token_tiles == 1;
   p.bias = op.bias;
   p.scale = op.scale;
   p.residual = op.residual;

@@ -61,7 +61,9 @@ class Epilogue {
     for (int part = 0; part < kResidualParts; ++part) LoadResidual(tile, part);
   }
 
-  __device__ void Store(const OutputTile& tile, const Accumulators& d) {
+  // In a rehearsal, of one token, results go no further than the staging area.
+  __device__ void Store(const OutputTile& tile, bool is_rehearsal, const Accumulators& d) {
+    is_rehearsal_ = is_rehearsal;
     if (tile.tokens == 0) return;
     if (IsQkv()) {
       StoreQkv<0>(tile, d);
@@ -133,6 +135,7 @@ class Epilogue {
     ForEachQuad<0, kGroups>(tile, [&](int group, int half, int row, int output) {
       Quad quad = PlainQuad(d, group, half);
       AddBiasAndScale(tile, output, quad);
+      if (is_rehearsal_) return;
       float* to = p_.out_fp32 + (tile.first_token + row) * p_.outputs + tile.first_output + output;
       if (p_.vectors) {
         __stcg(reinterpret_cast<float4*>(to), float4{quad.v[0], quad.v[1], quad.v[2], quad.v[3]});
@@ -170,7 +173,7 @@ class Epilogue {
     });
     __syncwarp();
     qkv_.Store(tile.first_token, tile.tokens, FirstPanel(tile) + kFirst,
-               min(Panels(tile) - kFirst, kCount));
+               min(Panels(tile) - kFirst, kCount), is_rehearsal_);
     __syncwarp();
     if constexpr (kFirst + kCount < kGroups) StoreQkv<kFirst + kCount>(tile, d);
   }
@@ -212,6 +215,7 @@ class Epilogue {
     static_assert(kWarpTokens * kRowChunks % 32 == 0);
     Bf16* out = p_.out_bf16 + tile.first_token * p_.outputs + tile.first_output + first;
     const int outputs = tile.outputs - first;
+    const int tokens = is_rehearsal_ ? 0 : tile.tokens;
     if (p_.vectors) {
       uint4 chunks[kSteps];
 #pragma unroll
@@ -224,14 +228,14 @@ class Epilogue {
       for (int i = 0; i < kSteps; ++i) {
         const int row = (32 * i + lane_) / kRowChunks;
         const int column = (32 * i + lane_) % kRowChunks * kChunkOutputs;
-        if (row < tile.tokens && column < outputs) {
+        if (row < tokens && column < outputs) {
           __stcg(reinterpret_cast<uint4*>(out + row * p_.outputs + column), chunks[i]);
         }
       }
       return;
     }
 #pragma unroll 1
-    for (int i = lane_; i < tile.tokens * kOutputs; i += 32) {
+    for (int i = lane_; i < tokens * kOutputs; i += 32) {
       const int row = i / kOutputs;
       const int column = i % kOutputs;
       if (column >= outputs) continue;
@@ -335,6 +339,7 @@ class Epilogue {
   const GemmParams& p_;
   uint8_t* const staging_;
   const int lane_;
+  bool is_rehearsal_ = false;
   uint2 residual_[kResidualQuads];
   QkvStore<2 * kPartOutputs, kPitch, /*kKeepsAngles=*/(kGroups <= kPartGroups)> qkv_;
 };

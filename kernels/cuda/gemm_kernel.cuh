@@ -45,6 +45,7 @@ struct GemmConfig {
   static constexpr int kResidualParts = kWarpgroups < 3 ? 2 : 1;
   // Steps of a stage before the previous slot is given back.
   static constexpr int kLeadSteps = 2 * kBoxes;
+  static constexpr bool kRehearses = CanRehearse(kWarpgroups);
   // Every warp of a warpgroup gives a slot back by itself, to both CTAs of a pair.
   static constexpr int kReleases = 4 * kWarpgroups * (kPair ? 2 : 1);
 };
@@ -238,13 +239,20 @@ class Consumer {
     LookUpSlot();
   }
 
-  // d = the chain over k_boxes boxes of 64 k.
-  __device__ void Multiply(int k_boxes, Accumulators& d) {
+  // d = the chain over k_boxes boxes of 64 k. In a rehearsal the ring may hold anything, and is
+  // left as it is.
+  __device__ void Multiply(int k_boxes, bool is_rehearsal, Accumulators& d) {
     is_first_stage_ = true;
+    ready_ |= is_rehearsal;
     for (int box = 0; box < k_boxes; box += Config::kBoxes) Stage(d);
     sm90::WgmmaWait<0>();
     sm90::FenceAccumulators(d);
-    Release(previous_slot_, true);
+    Release(previous_slot_, !is_rehearsal);
+    if (is_rehearsal) {
+      cursor_ = {};
+      ready_ = false;
+      LookUpSlot();
+    }
   }
 
  private:
@@ -316,15 +324,25 @@ __device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* 
   Consumer<Config> consumer(ring, warp / 4);
   Epilogue<Config::kTileRows, Config::kResidualParts> epilogue(
       p, shared + ring.staging_offset + warp * StagingBytes(Config::kTileRows));
-  for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
+  // Decode waits for every instruction that is met for the first time. So the first round is a
+  // rehearsal: one stage and the first token's results, which go nowhere.
+#pragma unroll 1
+  for (int round = Config::kRehearses && p.rehearses ? -1 : 0;; ++round) {
+    const bool is_rehearsal = Config::kRehearses && round < 0;
+    const int index = Schedule<Config>::Begin() + max(round, 0) * Schedule<Config>::Step();
+    if (index >= p.tiles) break;
     const GemmTile tile = Schedule<Config>::At(p, index);
-    const OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank), warp);
-    epilogue.PrepareEarly(out);
-    sm90::WaitForPriorKernels();  // waits before the first tile only
-    epilogue.Prepare(out);
+    OutputTile out(p, tile, Schedule<Config>::FirstToken(p, tile, rank), warp);
+    const bool is_prepared = Config::kRehearses && p.rehearses && round == 0;
+    if (!is_prepared) epilogue.PrepareEarly(out);
+    if (!is_rehearsal) {
+      sm90::WaitForPriorKernels();  // waits before the first tile only
+      epilogue.Prepare(out);
+    }
     typename Consumer<Config>::Accumulators d = {};
-    consumer.Multiply(p.k_boxes, d);
-    epilogue.Store(out, d);
+    consumer.Multiply(is_rehearsal ? Config::kBoxes : p.k_boxes, is_rehearsal, d);
+    if (is_rehearsal) out.tokens = min(out.tokens, 1);
+    epilogue.Store(out, is_rehearsal, d);
   }
 }
 

@@ -39,6 +39,10 @@ struct QkvParams {
   KvLayout cache{KvCacheShape{}};
 };
 
+// Whether kernels can go through a tile before it is there (GemmParams::rehearses): those of
+// decode.
+constexpr bool CanRehearse(int warpgroups) { return warpgroups == 1; }
+
 struct GemmParams {
   CUtensorMap x;          // {k, rows}: boxes of 64 x tokens
   const uint8_t* weight;  // PackedLayout
@@ -56,6 +60,7 @@ struct GemmParams {
   int64_t rows;     // of x and out
   int64_t outputs;  // of a row of out: n, or n / 2 after a gate
   bool vectors;     // rows of out and residual are aligned for 8 elements at a time
+  bool rehearses;   // goes the way of a tile once while it waits
   const float* bias;
   float scale;
   const Bf16* residual;

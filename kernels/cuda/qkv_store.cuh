@@ -58,22 +58,25 @@ class QkvStore {
     }
   }
 
-  // Stores staged panels of the same tokens. `panels` panels from first_panel on.
-  __device__ void Store(int64_t first_token, int tokens, int first_panel, int panels) const {
+  // Stores staged panels of the same tokens, `panels` of them from first_panel on; in a rehearsal
+  // to where they are.
+  __device__ void Store(int64_t first_token, int tokens, int first_panel, int panels,
+                        bool is_rehearsal) const {
 #pragma unroll 2
     for (int item = lane_; item < tokens * panels; item += 32) {
       const int row = item / panels;
       const int panel = item - row * panels;
       const Place at = PlaceOf(first_panel + panel);
       const int2 in_cache = *PlaceInCache(row);
-      const auto* runs =
-          reinterpret_cast<const Bf16*>(staging_ + row * kPitch) + panel * kPanelRows;
+      auto* runs = reinterpret_cast<Bf16*>(staging_ + row * kPitch) + panel * kPanelRows;
       Bf16Chunk first = LoadChunk(runs), second = LoadChunk(runs + kRunDims);
       if (at.runs.is_rotated && p_.rotates) {
         const bool is_kept = kKeepsAngles && item < 32;
         Rotate(is_kept ? kept_angles_ : LoadAngles(at, in_cache.x), first, second);
       }
-      StoreRuns(at, first_token + row, in_cache, first, second);
+      const Destination to = DestinationOf(at, first_token + row, in_cache);
+      StoreChunk(first, is_rehearsal ? runs : to.first);
+      StoreChunk(second, is_rehearsal ? runs + kRunDims : to.second);
     }
   }
 
@@ -127,22 +130,23 @@ class QkvStore {
     }
   }
 
-  __device__ void StoreRuns(const Place& at, int64_t token, int2 in_cache, const Bf16Chunk& first,
-                            const Bf16Chunk& second) const {
-    const auto [position, page] = in_cache;
+  // Where the two runs go.
+  struct Destination {
+    void *first, *second;
+  };
+  __device__ Destination DestinationOf(const Place& at, int64_t token, int2 in_cache) const {
     const int key_head = at.head - p_.heads;
     if (key_head < 0) {
       Bf16* head = p_.q + (token * p_.heads + at.head) * p_.rows.head_dim;
-      StoreChunk(first, head + at.runs.first * kRunDims);
-      StoreChunk(second, head + at.runs.second * kRunDims);
-      return;
+      return {head + at.runs.first * kRunDims, head + at.runs.second * kRunDims};
     }
+    const auto [position, page] = in_cache;
     const int value_head = key_head - p_.kv_heads;
     uint8_t* tile = p_.cache_layer + (value_head < 0 ? p_.cache.KeysOffset(page, key_head)
                                                      : p_.cache.ValuesOffset(page, value_head));
     const int slot = p_.page_tokens.Remainder(position);
-    StoreChunk(first, tile + KvChunkOffset(p_.rows.head_dim, slot, at.runs.first));
-    StoreChunk(second, tile + KvChunkOffset(p_.rows.head_dim, slot, at.runs.second));
+    return {tile + KvChunkOffset(p_.rows.head_dim, slot, at.runs.first),
+            tile + KvChunkOffset(p_.rows.head_dim, slot, at.runs.second)};
   }
 
   const QkvParams& p_;
