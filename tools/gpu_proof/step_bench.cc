@@ -3,8 +3,8 @@
 // once. Prints what the memory floor is beside each: bytes of weights and of keys and values over
 // the read rate that was measured on an H200.
 //
-//   step_bench [--layers 32] [--context 1024] [--steps 50] [--eager] [--not-ahead]
-//              [--requests 1000]
+//   step_bench [--layers 32] [--decode 1,8,64] [--context 1024] [--steps 50] [--eager]
+//              [--not-ahead] [--requests 1000]
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "invariance/random.h"
 #include "invariance/random_checkpoint.h"
 #include "kernels/backends.h"
@@ -30,6 +31,7 @@ constexpr double kReadBytesPerSecond = 4.52e12;
 
 struct BenchOptions {
   int64_t layers = 32;
+  std::vector<int64_t> decode = {1, 8, 64};  // sequences
   int64_t context = 1024;
   int64_t steps = 50;
   int64_t requests = 1000;
@@ -183,6 +185,12 @@ int Main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--eager") == 0) options.eager = true;
     if (std::strcmp(argv[i], "--not-ahead") == 0) options.ahead = false;
     if (std::strcmp(argv[i], "--layers") == 0 && has_value) options.layers = std::atoi(argv[++i]);
+    if (std::strcmp(argv[i], "--decode") == 0 && has_value) {
+      options.decode.clear();
+      for (const auto count : absl::StrSplit(argv[++i], ',')) {
+        options.decode.push_back(std::atoi(std::string(count).c_str()));
+      }
+    }
     if (std::strcmp(argv[i], "--context") == 0 && has_value) options.context = std::atoi(argv[++i]);
     if (std::strcmp(argv[i], "--steps") == 0 && has_value) options.steps = std::atoi(argv[++i]);
     if (std::strcmp(argv[i], "--requests") == 0 && has_value) {
@@ -196,7 +204,7 @@ int Main(int argc, char** argv) {
   StepBench bench(Require(Model::Load(checkpoint, "random", Require(CreateCudaBackend({})))),
                   options);
   std::printf("made in %.1f s\n", 1e-3 * Milliseconds(begin));
-  for (int64_t sequences : {1, 8, 64}) bench.Decode(sequences, options.context);
+  for (int64_t sequences : options.decode) bench.Decode(sequences, options.context);
   bench.Prefill(4096);
   bench.Throughput(512, 256);
   return 0;
