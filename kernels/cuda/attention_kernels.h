@@ -51,8 +51,8 @@ struct PlanRequest {
   int split_tile_rows = 0;    // packed rows of a tile of the split kernel, at most kSplitTileRows
   bool whole_tiles = false;   // the split kernel's units take all splits of a tile
   bool joins_splits = false;  // they do if there are two and the last is short
-  int prefill_packed_rows =
-      0;                      // sequences with at least this many go to the prefill kernel; 0: none
+  // Sequences with at least this many go to the prefill kernel; 0: none.
+  int prefill_packed_rows = 0;
   int prefill_tile_rows = 0;  // packed rows of its tiles
 
   friend bool operator==(const PlanRequest& a, const PlanRequest& b);

@@ -7,8 +7,9 @@
 //   keys' warp       takes tiles and streams their keys through a ring of stages
 //   values' warp     does the same with the values
 //   2 query warps    bring the next tile's queries, and look at values that some row does not see
-//   2 or 3 warpgroups     64 rows each: probabilities and output in registers. They take turns,
-//                    so that one's softmax runs under the other's products.
+//   2 or 3           warpgroups of 64 rows each: probabilities and output in registers. They take
+//                    turns, so that one's softmax runs under the others' products, and never stop
+//                    between tiles.
 //
 // All buckets are taken to be 0, and values that a row does not see to be finite. Each warp notes
 // whether its rows broke that; if so it stores nothing and hands its 16 rows to the split kernel,
