@@ -318,9 +318,11 @@ class Engine::Impl {
     return status;
   }
 
-  // A request counts as finished after its on_done. Whoever waited for that sees it in Stats().
+  // A request counts as finished after its on_done. Whoever waited for that sees it in Stats(), and
+  // the device's error in status().
   RequestCallbacks Counted(RequestCallbacks callbacks) {
     callbacks.on_done = [this, done = std::move(callbacks.on_done)](absl::StatusOr<Completion> c) {
+      NoteFailure(core_->failure());
       if (done) done(std::move(c));
       const EngineStats stats = Snapshot();
       std::lock_guard lock(mutex_);
@@ -332,8 +334,14 @@ class Engine::Impl {
 
   void Publish(const absl::Status& status) {
     const EngineStats stats = Snapshot();
+    NoteFailure(status);
     std::lock_guard lock(mutex_);
     stats_ = stats;
+  }
+
+  void NoteFailure(const absl::Status& status) {
+    if (status.ok()) return;
+    std::lock_guard lock(mutex_);
     if (failure_.ok()) failure_ = status;
   }
 

@@ -98,15 +98,20 @@ absl::Status EngineCore::Step() {
   model_->backend().BeginRange("step");
   const absl::Status status = RunStep();
   model_->backend().EndRange();
-  if (!status.ok()) Abandon(status);
+  if (!status.ok()) Fail(status);
   return status;
 }
 
 absl::Status EngineCore::Settle() {
   if (issued_.empty()) return absl::OkStatus();
   const absl::Status status = Collect();
-  if (!status.ok()) Abandon(status);
+  if (!status.ok()) Fail(status);
   return status;
+}
+
+void EngineCore::Fail(const absl::Status& status) {
+  failure_ = status;
+  Abandon(status);
 }
 
 void EngineCore::Abandon(const absl::Status& status) {

@@ -68,6 +68,8 @@ class EngineCore {
   absl::Status Step();
   // Waits for a step that is still running and delivers what it drew. Errors as Step.
   absl::Status Settle();
+  // The first error of the two. It is known before a request ends with it.
+  const absl::Status& failure() const { return failure_; }
 
   // Ends every request with `status`.
   void FailAll(const absl::Status& status);
@@ -131,6 +133,8 @@ class EngineCore {
   bool CanIssueAhead(const StepPlan& plan) const;
   // FailAll, and nothing is left of the steps that were issued.
   void Abandon(const absl::Status& status);
+  // The same because of the device.
+  void Fail(const absl::Status& status);
 
   // Requests in.
   void AddRedraw(ActiveRequest& active);
@@ -182,6 +186,7 @@ class EngineCore {
   std::deque<Member> waiting_;         // in order of id; all later than the running ones
   std::vector<RequestHandle> ended_;   // to be delivered at the end of the step
   std::deque<IssuedStep> issued_;      // at most one between calls, two within Step()
+  absl::Status failure_;
   int64_t next_sequence_id_ = 1;
   Auditor auditor_;
   EngineStats stats_;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
-#include <ranges>
 #include <utility>
 
 namespace isobit {
@@ -20,6 +19,14 @@ int64_t IndexCount(const ForwardLimits& limits) {
 Gemm::Epilogue GateOf(const ModelConfig& config) {
   return config.activation == Activation::kSilu ? Gemm::Epilogue::kSiluGate
                                                 : Gemm::Epilogue::kGeluGate;
+}
+
+// Whether they are 0, 1, 2 and so on.
+bool AreFirst(std::span<const int32_t> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] != static_cast<int32_t>(i)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -266,7 +273,7 @@ const float* Forward::Logits(std::span<const int32_t> rows) {
   RmsNorm norm = Norm(*weights.final_norm, hidden_->As<Bf16>(), normed_->As<Bf16>());
   norm.rows = count;
   // The first rows in order, as in every step of decoding, need no list.
-  if (!std::ranges::equal(rows, std::views::iota(int32_t{0}, static_cast<int32_t>(count)))) {
+  if (!AreFirst(rows)) {
     backend_.Upload(rows.data(), rows.size_bytes(), logit_rows_->data());
     norm.row_index = logit_rows_->As<int32_t>();
   }
