@@ -35,6 +35,8 @@ constexpr GuaranteeLine kTable[] = {
      "tests/kernels/cuda/norm_test.cc"},
     {"rotation and KV write", kBf16, kX86, kPortable, "tests/kernels/cpu/rope_test.cc"},
     {"rotation and KV write", kBf16, kHopper, kPortable, "tests/kernels/cuda/rope_test.cc"},
+    {"projection with rotation and KV write", kBf16, kHopper, kPortable,
+     "tests/kernels/cuda/qkv_projection_test.cc"},
     {"attention, paged, causal or windowed, with soft cap", kBf16, kX86, kPortable,
      "tests/kernels/cpu/attention_test.cc"},
     {"attention, paged, causal or windowed, with soft cap", kBf16, kHopper, kPortable,
