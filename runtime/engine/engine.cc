@@ -107,14 +107,14 @@ class Engine::Impl {
   void SetPaused(bool paused) {
     BetweenSteps([this, paused] {
       paused_ = paused;
-      Publish(absl::OkStatus());
+      Publish();
     });
   }
 
   void FlushPrefixCache() {
     BetweenSteps([this] {
       core_->FlushPrefixCache();
-      Publish(absl::OkStatus());
+      Publish();
     });
   }
 
@@ -206,11 +206,11 @@ class Engine::Impl {
   void Loop() {
     while (TakeMessages()) {
       if (paused_ || !core_->HasWork()) continue;
-      const absl::Status status = core_->Step();
-      Publish(status);
+      core_->Step().IgnoreError();  // kept as the core's failure
+      Publish();
     }
     core_->FailAll(absl::CancelledError("the engine is shutting down"));
-    Publish(absl::OkStatus());
+    Publish();
   }
 
   // Runs `action` on the engine's thread and waits for it.
@@ -250,9 +250,12 @@ class Engine::Impl {
       checked_ = false;
     }
     for (RequestHandle handle : cancels) core_->Cancel(handle);
-    if (!arrived.empty() || !cancels.empty()) Publish(absl::OkStatus());
+    if (!arrived.empty() || !cancels.empty()) Publish();
     if (check) CheckCore().IgnoreError();  // kept as the engine's status
-    if (!actions.empty()) Publish(core_->Settle());
+    if (!actions.empty()) {
+      core_->Settle().IgnoreError();
+      Publish();
+    }
     for (const std::function<void()>& action : actions) {
       action();
       std::lock_guard lock(mutex_);
@@ -311,9 +314,8 @@ class Engine::Impl {
   absl::Status CheckCore() {
     const absl::Status status = core_->CheckIntegrity();
     if (!status.ok()) {
-      core_->FailAll(status);
-      std::lock_guard lock(mutex_);
-      failure_ = status;
+      core_->Fail(status);
+      NoteFailure();
     }
     return status;
   }
@@ -322,7 +324,7 @@ class Engine::Impl {
   // the device's error in status().
   RequestCallbacks Counted(RequestCallbacks callbacks) {
     callbacks.on_done = [this, done = std::move(callbacks.on_done)](absl::StatusOr<Completion> c) {
-      NoteFailure(core_->failure());
+      NoteFailure();
       if (done) done(std::move(c));
       const EngineStats stats = Snapshot();
       std::lock_guard lock(mutex_);
@@ -332,17 +334,18 @@ class Engine::Impl {
     return callbacks;
   }
 
-  void Publish(const absl::Status& status) {
+  void Publish() {
     const EngineStats stats = Snapshot();
-    NoteFailure(status);
+    NoteFailure();
     std::lock_guard lock(mutex_);
     stats_ = stats;
   }
 
-  void NoteFailure(const absl::Status& status) {
-    if (status.ok()) return;
+  // The first counts.
+  void NoteFailure() {
+    if (core_->failure().ok()) return;
     std::lock_guard lock(mutex_);
-    if (failure_.ok()) failure_ = status;
+    if (failure_.ok()) failure_ = core_->failure();
   }
 
   EngineStats Snapshot() const {

@@ -28,10 +28,10 @@ EngineCore::EngineCore(std::unique_ptr<Model> model, const EngineOptions& option
       options_(options),
       auditor_(options.audit_share, options.audit_seed.value_or(0)) {}
 
-EngineCore::~EngineCore() { Abandon(absl::CancelledError("the engine is shutting down")); }
+EngineCore::~EngineCore() { FailAll(absl::CancelledError("the engine is shutting down")); }
 
 std::unique_ptr<Model> EngineCore::TakeModel(std::unique_ptr<EngineCore> engine) {
-  engine->Abandon(absl::CancelledError("the engine is shutting down"));
+  engine->FailAll(absl::CancelledError("the engine is shutting down"));
   std::unique_ptr<Model> model = std::move(engine->model_);
   engine.reset();  // before the model goes anywhere: its backend holds the engine's memory
   return model;
@@ -111,14 +111,6 @@ absl::Status EngineCore::Settle() {
 
 void EngineCore::Fail(const absl::Status& status) {
   failure_ = status;
-  Abandon(status);
-}
-
-void EngineCore::Abandon(const absl::Status& status) {
-  if (!issued_.empty()) {
-    model_->backend().Synchronize().IgnoreError();  // draws are copied into issued_ until then
-    issued_.clear();
-  }
   FailAll(status);
 }
 
@@ -563,6 +555,10 @@ void EngineCore::StartAudit() {
 }
 
 void EngineCore::FailAll(const absl::Status& status) {
+  if (!issued_.empty()) {
+    model_->backend().Synchronize().IgnoreError();  // draws are copied into issued_ until then
+    issued_.clear();
+  }
   for (auto& [handle, active] : requests_) {
     active.failure = status;
     ended_.push_back(handle);

@@ -68,11 +68,13 @@ class EngineCore {
   absl::Status Step();
   // Waits for a step that is still running and delivers what it drew. Errors as Step.
   absl::Status Settle();
-  // The first error of the two. It is known before a request ends with it.
-  const absl::Status& failure() const { return failure_; }
 
-  // Ends every request with `status`.
+  // Ends every request with `status`, and leaves nothing of steps that were issued.
   void FailAll(const absl::Status& status);
+  // The same because nothing can be run any more; failure() says why before a request ends with it.
+  // Step and Settle do it with their errors.
+  void Fail(const absl::Status& status);
+  const absl::Status& failure() const { return failure_; }
 
   // Forgets every cached prefix.
   void FlushPrefixCache() { pool_->Clear(); }
@@ -131,10 +133,6 @@ class EngineCore {
   absl::Status RunStep();
   // The step before is still running.
   bool CanIssueAhead(const StepPlan& plan) const;
-  // FailAll, and nothing is left of the steps that were issued.
-  void Abandon(const absl::Status& status);
-  // The same because of the device.
-  void Fail(const absl::Status& status);
 
   // Requests in.
   void AddRedraw(ActiveRequest& active);
