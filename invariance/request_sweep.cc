@@ -305,7 +305,6 @@ class RequestSweeper {
       for (int64_t i = 0; i < others; ++i) {
         all.push_back(Neighbour(i % options_.most_company));
         all.back().request.sampling.repetition_penalty = 1;
-        all.back().record_logits = false;
         all.back().arrive_at_step = 2 * i;
       }
       absl::StatusOr<Outcome> got = One(options, std::move(all), 0);

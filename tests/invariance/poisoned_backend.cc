@@ -47,6 +47,12 @@ class PoisonedBackend : public ForwardingBackend {
     }
     inner().Run(op);
   }
+  // Nor does a pass find the tokens that the one before it drew.
+  DeviceInfo Info() const override {
+    DeviceInfo info = inner().Info();
+    info.asynchronous = false;
+    return info;
+  }
   // Every pass is poisoned, so none is replayed.
   std::unique_ptr<Recording> Record(const std::function<void()>& /*issue*/) override {
     return nullptr;

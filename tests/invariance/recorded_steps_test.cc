@@ -9,18 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/invariance/tiny_engine.h"
-#include "tests/late_backend.h"
 
 namespace isobit {
 namespace {
-
-std::unique_ptr<EngineCore> MakeReplayingCore(const EngineOptions& options) {
-  auto model = Model::Load(WriteTinyModel(), std::make_unique<LateBackend>("cuda"));
-  EXPECT_TRUE(model.ok()) << model.status();
-  auto engine = EngineCore::Create(*std::move(model), options);
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return *std::move(engine);
-}
 
 // Requests that end one after the other, so that there are steps of every number of sequences, with
 // page tables that grow; and again, in an engine that has recorded all shapes.
@@ -38,7 +29,7 @@ TEST(RecordedSteps, GiveTheBitsOfEagerOnes) {
        {std::pair(false, false), std::pair(false, true), std::pair(true, true)}) {
     options.enforce_eager = eager;
     options.async_scheduling = async;
-    const auto engine = MakeReplayingCore(options);
+    const auto engine = MakeCore(options, {}, "late gpu");
     for (int run = 0; run < 2; ++run) {
       const int64_t before = engine->Stats().replayed_steps;
       EXPECT_EQ(Difference(alone, RunTogether(*engine, requests)), "") << "run " << run;
@@ -60,8 +51,9 @@ TEST(RecordedSteps, UnderPreemption) {
     requests.back().sampling.max_tokens = 40;
   }
   const std::vector<Outcome> alone = RunAlone(requests, {}, "reference");
-  const auto engine = MakeReplayingCore(
-      {.max_num_seqs = 6, .block_size = 16, .kv_cache_tokens = 208, .prefix_cache = false});
+  const auto engine =
+      MakeCore({.max_num_seqs = 6, .block_size = 16, .kv_cache_tokens = 208, .prefix_cache = false},
+               {}, "late gpu");
   EXPECT_EQ(Difference(alone, RunTogether(*engine, requests, {.poison_free_pages = true})), "");
   EXPECT_GT(engine->Stats().preemptions, 0);
   EXPECT_GT(engine->Stats().replayed_steps, 10);

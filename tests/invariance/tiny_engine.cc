@@ -6,11 +6,14 @@
 #include "invariance/random.h"
 #include "kernels/backends.h"
 #include "kernels/cpu/instructions.h"
+#include "tests/late_backend.h"
 
 namespace isobit {
 
 std::unique_ptr<Backend> MakeBackend(const std::string& name) {
   if (name == "reference") return CreateReferenceBackend();
+  if (name == "late") return std::make_unique<LateBackend>();
+  if (name == "late gpu") return std::make_unique<LateBackend>("cuda");
   if (name == "cuda") {
     auto cuda = CreateCudaBackend({});
     EXPECT_TRUE(cuda.ok()) << cuda.status();

@@ -19,7 +19,7 @@
 namespace isobit {
 
 // "reference", "cuda", or the CPU backend with 2 threads: "cpu", "cpu avx2", "cpu sse4", "cpu
-// scalar".
+// scalar". "late" is a LateBackend, and "late gpu" one whose steps are recorded.
 std::unique_ptr<Backend> MakeBackend(const std::string& name);
 
 // Whether this machine has a GPU for the CUDA backend.

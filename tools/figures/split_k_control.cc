@@ -66,10 +66,7 @@ class SplitKControl : public ForwardingBackend {
     return LoadWeight(parts, WeightLayout::kConcatenated);
   }
 
-  void Run(const QkvProjection& op) override {
-    Run(op.projection);
-    Run(op.rope);
-  }
+  void Run(const QkvProjection& op) override { Backend::Run(op); }
   void Run(const Embed& op) override {
     Embed whole = op;
     whole.table = static_cast<const ControlWeight&>(*op.table).whole.get();
