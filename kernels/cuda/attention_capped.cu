@@ -17,15 +17,11 @@ struct CappedConfig : SplitConfig<kHeadDim, /*kShared=*/false> {
 
 cudaError_t LaunchAttentionCapped(const AttentionParams& params, int ctas, bool early_start,
                                   cudaStream_t stream) {
-  const auto launch = [&]<int kHeadDim>() {
+  return VisitHeadDim<IsSupportedHeadDim>(params.layout.head_dim, [&]<int kHeadDim>() {
     using Config = CappedConfig<kHeadDim>;
-    const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(ctas)),
-                               .threads = Config::kThreads,
-                               .shared_bytes = SplitSharedBytes<Config>(),
-                               .early_start = early_start};
-    return Launch(AttentionSplitKernel<Config>, shape, stream, params);
-  };
-  return VisitHeadDim<16, 32, 64, 80, 96, 128, 256>(params.layout.head_dim, launch);
+    return Launch(AttentionSplitKernel<Config>, SplitLaunchShape<Config>(ctas, early_start), stream,
+                  params);
+  });
 }
 
 }  // namespace isobit::cuda

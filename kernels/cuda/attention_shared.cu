@@ -10,14 +10,10 @@ namespace {
 template <typename Visit>
 cudaError_t VisitShared(int head_dim, int clusters, int share, bool early_start,
                         const Visit& visit) {
-  return VisitHeadDim<16, 32, 64, 80, 96, 128>(head_dim, [&]<int kHeadDim>() {
-    static_assert(HasSharedKernel(kHeadDim));
+  return VisitHeadDim<HasSharedKernel>(head_dim, [&]<int kHeadDim>() {
     using Config = SplitConfig<kHeadDim, /*kShared=*/true>;
-    const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(clusters * share)),
-                               .threads = Config::kThreads,
-                               .shared_bytes = SplitSharedBytes<Config>(),
-                               .cluster = share,
-                               .early_start = early_start};
+    LaunchShape shape = SplitLaunchShape<Config>(clusters * share, early_start);
+    shape.cluster = share;
     return visit(AttentionSplitKernel<Config>, shape);
   });
 }

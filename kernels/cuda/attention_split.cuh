@@ -26,6 +26,7 @@
 #include "kernels/cuda/attention_split_consumer.cuh"
 #include "kernels/cuda/attention_split_merge.cuh"
 #include "kernels/cuda/attention_split_producer.cuh"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/sm90/barrier.h"
 
 namespace isobit::cuda {
@@ -118,6 +119,14 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   }
   sm90::WaitForPriorKernels();
   if (threadIdx.x == 0) consumer.Count();
+}
+
+template <class Config>
+LaunchShape SplitLaunchShape(int ctas, bool early_start) {
+  return {.grid = dim3(static_cast<unsigned>(ctas)),
+          .threads = Config::kThreads,
+          .shared_bytes = SplitSharedBytes<Config>(),
+          .early_start = early_start};
 }
 
 }  // namespace isobit::cuda

@@ -15,7 +15,7 @@ struct LaneRows {
   int count = 0;          // of the tile
   KeyRange keys[2] = {};  // that the rows see; of rows past the tile's last, what that sees
 
-  __device__ LaneRows() = default;
+  LaneRows() = default;
   __device__ LaneRows(const AttentionTile& tile, const Divisor& group, int window)
       : count(tile.rows) {
     for (int half = 0; half < 2; ++half) {

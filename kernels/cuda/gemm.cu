@@ -113,13 +113,15 @@ QkvParams MakeQkvParams(const RopeKvWrite& rope, const HeadRows& rows, const Cud
           .cache = cache.layout()};
 }
 
-cudaError_t LaunchKernel(const GemmParams& p, const GemmPlan& plan, const GemmLaunch& launch,
-                         cudaStream_t stream) {
+// Launches with everything in p but x.
+cudaError_t LaunchKernel(GemmParams p, const Gemm& op, const PackedLayout& weight,
+                         const GemmPlan& plan, const GemmLaunch& launch, cudaStream_t stream) {
   const void* kernel = FindKernel(plan.kernel);
   if (kernel == nullptr) return cudaErrorInvalidValue;
+  cudaError_t error = EncodeX(op.x, op.rows, weight.cols, plan.tokens, &p.x);
+  if (error != cudaSuccess) return error;
   const int shared_bytes = SharedBytes(plan);
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
 
   cudaLaunchAttribute attributes[2] = {};
@@ -142,7 +144,7 @@ cudaError_t LaunchKernel(const GemmParams& p, const GemmPlan& plan, const GemmLa
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = count;
-  void* arguments[] = {const_cast<GemmParams*>(&p)};
+  void* arguments[] = {&p};
   return cudaLaunchKernelExC(&config, kernel, arguments);
 }
 
@@ -152,9 +154,8 @@ cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPla
                        const GemmLaunch& launch, cudaStream_t stream) {
   assert(weight.layout.cols % kGemmColsMultiple == 0);
   assert(weight.layout.gate_up == IsGate(op.epilogue) && weight.layout.heads.head_dim == 0);
-  GemmParams p = MakeParams(op, weight, plan, launch);
-  const cudaError_t error = EncodeX(op.x, op.rows, weight.layout.cols, plan.tokens, &p.x);
-  return error == cudaSuccess ? LaunchKernel(p, plan, launch, stream) : error;
+  return LaunchKernel(MakeParams(op, weight, plan, launch), op, weight.layout, plan, launch,
+                      stream);
 }
 
 cudaError_t LaunchQkvProjection(const QkvProjection& op, const PackedMatrix& weight,
@@ -168,9 +169,7 @@ cudaError_t LaunchQkvProjection(const QkvProjection& op, const PackedMatrix& wei
   assert(IsAligned(rope.q, 16) && IsAligned(rope.cos, 16) && IsAligned(rope.sin, 16));
   GemmParams p = MakeParams(op.projection, weight, plan, launch);
   p.qkv = MakeQkvParams(rope, rows, cache);
-  const cudaError_t error =
-      EncodeX(op.projection.x, op.projection.rows, weight.layout.cols, plan.tokens, &p.x);
-  return error == cudaSuccess ? LaunchKernel(p, plan, launch, stream) : error;
+  return LaunchKernel(p, op.projection, weight.layout, plan, launch, stream);
 }
 
 }  // namespace isobit::cuda
