@@ -5,11 +5,10 @@
 #
 # KERNEL is a regular expression of the function's name (GemmKernel, AttentionSplitKernel,
 # AttentionPrefillKernel, RopeKvWriteKernel); OUT.ncu-rep is written for the viewer and OUT.txt for
-# people. Without a COMMAND, the
-# kernel is taken from whole steps of two layers of Llama-3.1-8B's shape, run operation by operation
-# (BIN_DIR/step_bench). $LAUNCH picks a later launch than the first: decode with one sequence comes
-# after its prefill, then 8 sequences, then 64. A profiled kernel runs alone: it does not start
-# early, and the clocks are as they are.
+# people. Without a COMMAND, the kernel is taken from whole steps of two layers of Llama-3.1-8B's
+# shape, run operation by operation (BIN_DIR/step_bench). $LAUNCH picks a later launch than the
+# first: decode with one sequence comes after its prefill, then 8 sequences, then 64. A profiled
+# kernel runs alone: it does not start early, and the clocks are as they are.
 set -euo pipefail
 bin=$1
 kernel=$2
