@@ -11,7 +11,7 @@
 // launch. Code is kept short, as it runs once a launch and from no cache.
 
 #include "kernels/cuda/attention_params.h"
-#include "kernels/cuda/attention_split_producer.cuh"
+#include "kernels/cuda/attention_split_shared.cuh"
 #include "kernels/cuda/attention_split_state.cuh"
 #include "kernels/cuda/sm90/relaxed.h"
 #include "kernels/numerics/attention.h"

@@ -6,7 +6,7 @@
 // last one merges all of them, in their order.
 
 #include "kernels/cuda/attention_params.h"
-#include "kernels/cuda/attention_split_producer.cuh"
+#include "kernels/cuda/attention_split_shared.cuh"
 #include "kernels/cuda/sm90/atomic.h"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/cuda/sm90/convert.h"
