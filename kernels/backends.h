@@ -67,6 +67,48 @@ absl::StatusOr<CudaGemmPlans> TuneCudaGemms(const CudaOptions& options,
                                             std::span<const GemmShape> shapes, int64_t max_rows,
                                             const std::function<void(const std::string&)>& say);
 
+// ---- Times on a GPU that has nothing else to do. Errors as of CreateCudaBackend, and
+// ResourceExhausted
+
+// Of one call, the median of several, on weights that no cache holds.
+struct GemmTime {
+  int64_t rows = 0;  // of the activations
+  double seconds = 0;
+  // The plain product of the same size in bf16 by cuBLASLt: its heuristic's first choice, and the
+  // fastest of the first eight (up to 128 rows only the first is tried). 0: the library was not
+  // found.
+  double rival_seconds = 0, best_rival_seconds = 0;
+};
+
+// For each of some numbers of rows of activations; at least one, each >= 1.
+absl::StatusOr<std::vector<GemmTime>> TimeCudaGemm(const CudaOptions& options,
+                                                   const GemmShape& shape,
+                                                   std::span<const int64_t> rows);
+
+// A batch of equal sequences.
+struct AttentionBatch {
+  int sequences = 0;
+  int cached = 0;  // keys before the first row
+  int rows = 0;    // of each sequence
+  int heads = 0, kv_heads = 0, head_dim = 0;
+  int page_tokens = 0;
+  float soft_cap = 0;  // as in Attention
+
+  int64_t KvBytes() const {
+    return int64_t{2} * sizeof(Bf16) * sequences * (cached + rows) * kv_heads * head_dim;
+  }
+  // Two products for every pair of a row and a key that it sees.
+  double Flops() const {
+    const double pairs = static_cast<double>(sequences) * rows * (cached + 0.5 * (rows + 1));
+    return 4.0 * pairs * heads * head_dim;
+  }
+};
+
+// Seconds of one layer, the median of `rounds`, keys and values read from memory.
+absl::StatusOr<std::vector<double>> TimeCudaAttention(const CudaOptions& options,
+                                                      std::span<const AttentionBatch> shapes,
+                                                      int rounds);
+
 }  // namespace isobit
 
 #endif  // ISOBIT_KERNELS_BACKENDS_H_

@@ -19,4 +19,14 @@ absl::StatusOr<CudaGemmPlans> TuneCudaGemms(const CudaOptions&, std::span<const 
   return NoCuda();
 }
 
+absl::StatusOr<std::vector<GemmTime>> TimeCudaGemm(const CudaOptions&, const GemmShape&,
+                                                   std::span<const int64_t>) {
+  return NoCuda();
+}
+
+absl::StatusOr<std::vector<double>> TimeCudaAttention(const CudaOptions&,
+                                                      std::span<const AttentionBatch>, int) {
+  return NoCuda();
+}
+
 }  // namespace isobit

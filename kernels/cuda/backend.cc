@@ -8,12 +8,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/attention_timing.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/device_check.h"
 #include "kernels/cuda/device_memory.h"
 #include "kernels/cuda/embed.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gemm_plan_file.h"
+#include "kernels/cuda/gemm_timing.h"
 #include "kernels/cuda/gemm_tuner.h"
 #include "kernels/cuda/kv_cache.h"
 #include "kernels/cuda/moment.h"
@@ -415,6 +417,30 @@ absl::StatusOr<CudaGemmPlans> TuneCudaGemms(const CudaOptions& options,
   if (!tuning.ok()) return tuning.status();
   return CudaGemmPlans{cuda::ToJson({*std::move(key), std::move(tuning->choices)}),
                        std::move(tuning->rejected)};
+}
+
+absl::StatusOr<std::vector<GemmTime>> TimeCudaGemm(const CudaOptions& options,
+                                                   const GemmShape& shape,
+                                                   std::span<const int64_t> rows) {
+  cudaDeviceProp properties = {};
+  if (absl::Status s = cuda::CheckDevice(options.device, &properties); !s.ok()) return s;
+  return cuda::TimeGemm(shape, rows);
+}
+
+absl::StatusOr<std::vector<double>> TimeCudaAttention(const CudaOptions& options,
+                                                      std::span<const AttentionBatch> shapes,
+                                                      int rounds) {
+  cudaDeviceProp properties = {};
+  if (absl::Status s = cuda::CheckDevice(options.device, &properties); !s.ok()) return s;
+  auto timer = cuda::AttentionTimer::Create();
+  if (!timer.ok()) return timer.status();
+  std::vector<double> seconds;
+  for (const AttentionBatch& shape : shapes) {
+    const auto time = (*timer)->Time(shape, rounds);
+    if (!time.ok()) return time.status();
+    seconds.push_back(*time);
+  }
+  return seconds;
 }
 
 }  // namespace isobit

@@ -20,8 +20,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/cold_weights.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/packed_weight.h"
+#include "kernels/cuda/gemm_timing.h"
 #include "kernels/cuda/qualify_cublaslt.h"
 #include "kernels/cuda/qualify_inputs.h"
 #include "kernels/cuda/timed_graph.h"
@@ -71,31 +72,11 @@ constexpr Shape kShapes[] = {{"qkv", 6144, 4096, kBf16},
                              {"lm_head", 128256, 4096, kFp32}};
 constexpr int kLayerShapes = 4;
 
-// Weights of one shape: several copies, row-major for cuBLASLt and packed.
-class Weights {
- public:
-  Weights(const Shape& shape, bool gate_up, int copies) : layout_{shape.n, shape.k, gate_up} {
-    for (int i = 0; i < copies; ++i) {
-      rows_.push_back(std::make_unique<DeviceMemory>(2 * shape.n * shape.k));
-      packed_.push_back(std::make_unique<DeviceMemory>(layout_.Bytes()));
-      Check(LaunchFill(InputKind::kNormal, static_cast<uint64_t>(i), 0.02f, shape.n * shape.k,
-                       rows_.back()->As<Bf16>(), nullptr));
-      Check(cudaMemset(packed_.back()->data, 0, static_cast<size_t>(layout_.Bytes())));
-      Check(LaunchPackRows(rows_.back()->As<Bf16>(), 0, shape.n, layout_, packed_.back()->data,
-                           nullptr));
-    }
-    Check(cudaDeviceSynchronize());
-  }
-  int copies() const { return static_cast<int>(rows_.size()); }
-  const PackedLayout& layout() const { return layout_; }
-  const Bf16* Rows(int i) const { return rows_[Index(i)]->As<Bf16>(); }
-  PackedMatrix Packed(int i) const { return {layout_, packed_[Index(i)]->data}; }
-
- private:
-  size_t Index(int i) const { return static_cast<size_t>(i) % rows_.size(); }
-  PackedLayout layout_;
-  std::vector<std::unique_ptr<DeviceMemory>> rows_, packed_;
-};
+template <typename T>
+T Require(absl::StatusOr<T> value) {
+  Check(value.status());
+  return *std::move(value);
+}
 
 using Candidates = std::vector<std::unique_ptr<TimedGraph>>;
 
@@ -124,8 +105,7 @@ struct Options {
 
 class Bench {
  public:
-  explicit Bench(const Options& options)
-      : options_(options), workspace_(CublasLtGemm::kWorkspaceBytes) {
+  explicit Bench(const Options& options) : options_(options), workspace_(kRivalWorkspaceBytes) {
     Check(cudaStreamCreate(&stream_));
     Check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
   }
@@ -134,33 +114,27 @@ class Bench {
   Bench& operator=(const Bench&) = delete;
 
   void TimeShape(const Shape& shape) {
-    const int64_t bytes = 2 * shape.n * shape.k;
-    const Weights weights(shape, false, static_cast<int>(std::max<int64_t>(2, 500000000 / bytes)));
-    std::unique_ptr<Weights> gated;
+    const PackedLayout layout = {shape.n, shape.k};
+    const auto weights = Require(ColdWeights::Create(layout, ColdWeights::CopiesFor(layout)));
+    std::unique_ptr<ColdWeights> gated;
     if (std::strcmp(shape.name, "gate_up") == 0) {
-      gated = std::make_unique<Weights>(shape, true, weights.copies());
+      gated = Require(ColdWeights::Create({shape.n, shape.k, true}, weights->copies()));
     }
-    for (int64_t rows : options_.rows) TimeRows(shape, weights, gated.get(), rows);
+    for (int64_t rows : options_.rows) TimeRows(shape, *weights, gated.get(), rows);
   }
 
   // Four GEMMs a layer, eight layers, one after the other.
   void TimeLayers() {
-    std::vector<std::unique_ptr<Weights>> weights;
+    constexpr int kLayers = 8;
+    std::vector<std::unique_ptr<ColdWeights>> weights;
     for (int i = 0; i < kLayerShapes; ++i) {
-      weights.push_back(std::make_unique<Weights>(kShapes[i], false, 8));
+      weights.push_back(Require(ColdWeights::Create({kShapes[i].n, kShapes[i].k}, kLayers)));
     }
-    const Weights gated(kShapes[2], true, 8);
-    for (int64_t rows : options_.rows) TimeLayersRows(weights, gated, rows);
+    const auto gated = Require(ColdWeights::Create({kShapes[2].n, kShapes[2].k, true}, kLayers));
+    for (int64_t rows : options_.rows) TimeLayersRows(weights, *gated, rows);
   }
 
  private:
-  static int Calls(const Shape& shape, int64_t rows) {
-    const double microseconds =
-        std::max(2.0 * static_cast<double>(shape.n * shape.k) / 4.5e6,
-                 2.0 * static_cast<double>(shape.n * shape.k) * static_cast<double>(rows) / 7e8);
-    return std::clamp(static_cast<int>(1200 / microseconds), 2, 32);
-  }
-
   Gemm Op(int64_t rows, Gemm::Epilogue epilogue, const DeviceMemory& x, const DeviceMemory& y) {
     Gemm op;
     op.rows = rows;
@@ -182,38 +156,27 @@ class Bench {
     Check(LaunchGemm(op, weight, plan, launch, stream));
   }
 
-  void AddOurs(const std::string& name, const Shape& shape, const Weights& weights,
+  void AddOurs(const std::string& name, const Shape& shape, const ColdWeights& weights,
                Gemm::Epilogue epilogue, const GemmPlan& plan, bool early, int64_t rows,
                const DeviceMemory& x, const DeviceMemory& y, Candidates* candidates) {
     candidates->push_back(Capture(
-        name, Calls(shape, rows),
+        name, TimedCalls(shape.n, shape.k, rows),
         [&, plan, early, epilogue](int i, cudaStream_t stream) {
           Launch(Op(rows, epilogue, x, y), weights.Packed(i), plan, early, stream);
         },
         stream_));
   }
 
-  void TimeRows(const Shape& shape, const Weights& weights, const Weights* gated, int64_t rows) {
+  void TimeRows(const Shape& shape, const ColdWeights& weights, const ColdWeights* gated,
+                int64_t rows) {
     if (shape.epilogue == kFp32 && rows > 128) return;
     const DeviceMemory x(2 * rows * shape.k), y(4 * rows * shape.n);
     Check(LaunchFill(InputKind::kNormal, 99, 1.0f, rows * shape.k, x.As<Bf16>(), nullptr));
     Check(cudaDeviceSynchronize());
-    Candidates all;
-    std::string error;
-    const auto rival = CublasLtGemm::Create(rows, shape.n, shape.k, &error);
-    const int rivals = rows > 128 || options_.all_kernels ? 8 : 1;
-    int number = 0;
-    if (rival != nullptr) {
-      for (const CublasLtAlgorithm& a : rival->Heuristic(rivals)) {
-        all.push_back(Capture(
-            "cublaslt " + std::to_string(number++), Calls(shape, rows),
-            [&, a](int i, cudaStream_t stream) {
-              rival->Launch(a, x.As<Bf16>(), weights.Rows(i), y.As<Bf16>(), workspace_.data,
-                            stream);
-            },
-            stream_));
-      }
-    }
+    Candidates all = Require(CaptureCublasLt(
+        weights, rows, rows > 128 || options_.all_kernels ? 8 : 1,
+        TimedCalls(shape.n, shape.k, rows), x.As<Bf16>(), y.As<Bf16>(), workspace_.data, stream_));
+    const auto number = static_cast<int>(all.size());
     const GemmPlan plan = PlanGemm(weights.layout(), rows, multiprocessors_);
     AddOurs("plan", shape, weights, shape.epilogue, plan, true, rows, x, y, &all);
     AddOurs("plan, late", shape, weights, shape.epilogue, plan, false, rows, x, y, &all);
@@ -273,8 +236,8 @@ class Bench {
     std::fflush(stdout);
   }
 
-  void TimeLayersRows(const std::vector<std::unique_ptr<Weights>>& weights, const Weights& gated,
-                      int64_t rows) {
+  void TimeLayersRows(const std::vector<std::unique_ptr<ColdWeights>>& weights,
+                      const ColdWeights& gated, int64_t rows) {
     std::vector<std::unique_ptr<DeviceMemory>> x, y;
     std::vector<std::unique_ptr<CublasLtGemm>> rivals;
     std::vector<CublasLtAlgorithm> algorithms;
@@ -303,7 +266,7 @@ class Bench {
       return [&, early, engine](int i, cudaStream_t stream) {
         const auto s = static_cast<size_t>(i % kLayerShapes);
         const bool is_gated = engine && s == 2;
-        const Weights& w = is_gated ? gated : *weights[s];
+        const ColdWeights& w = is_gated ? gated : *weights[s];
         Gemm op = Op(rows, is_gated ? kSiluGate : kBf16, *x[s], *y[s]);
         if (engine && s % 2 == 1) op.residual = y[s]->As<Bf16>();
         Launch(op, w.Packed(i / kLayerShapes), PlanGemm(w.layout(), rows, multiprocessors_), early,

@@ -129,14 +129,14 @@ receipts() {
 bench() {
   if [ -x "$bin/gemm_bench" ]; then
     with_cublaslt run 'GEMMs of a layer' layer.log timeout 200 "$bin/gemm_bench" --layer
-    with_cublaslt run 'GEMMs' gemm.log timeout 300 "$bin/gemm_bench"
   fi
+  run 'GEMMs of Triton' gemm_rival.log timeout 100 python3 "$here/gemm_rival.py"
   run 'attention' attention.log timeout 60 "$bin/attention_bench"
   run 'attention of PyTorch' attention_rival.log timeout 100 python3 "$here/attention_rival.py"
   run 'attention again' attention_again.log timeout 60 "$bin/attention_bench"
-  run 'whole steps' step.log timeout 120 "$bin/step_bench"
+  with_cublaslt run 'isobit bench' bench.log timeout 300 "$isobit" bench --shape llama-3.1-8b --device cuda
   local log
-  for log in layer gemm attention attention_rival attention_again step; do
+  for log in layer gemm_rival attention attention_rival attention_again bench; do
     [ ! -e "$out/$log.log" ] || cat "$out/$log.log"
   done
 }
@@ -148,6 +148,7 @@ for step in $steps; do
       run_test cuda_gemm_plan_test
       run_test cuda_gemm_plan_file_test
       run_test cuda_gemm_tuner_test
+      run_test cuda_timing_test
       run_test cuda_gemm_test
       if [ -x "$bin/cuda_gemm_cublaslt_test" ]; then
         with_cublaslt run_test cuda_gemm_cublaslt_test

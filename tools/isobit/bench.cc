@@ -1,12 +1,9 @@
-// isobit bench: prefill and decode speed, beside the machine's ceiling.
+// isobit bench: how fast a model runs, beside the machine's ceilings.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <functional>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/api/json_writer.h"
+#include "tools/isobit/bench_operations.h"
+#include "tools/isobit/bench_steps.h"
 #include "tools/isobit/ceilings.h"
 #include "tools/isobit/command.h"
+#include "tools/isobit/engine_timer.h"
 #include "tools/isobit/log.h"
 #include "tools/isobit/model_options.h"
 #include "tools/isobit/output_file.h"
@@ -24,15 +24,25 @@
 namespace isobit {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr const char* kSpeed = "speed";
+constexpr const char* kSteps = "steps";
+constexpr const char* kRequests = "requests";
+constexpr const char* kGemm = "gemm";
+constexpr const char* kAttention = "attention";
 
 struct BenchOptions {
   ModelOptions model;
+  std::vector<std::string> parts;  // none: by device
   bool json = false;
   int repeat = 3;
   int64_t prefill_tokens = 512;
   int64_t decode_tokens = 64;
   int64_t together = 32;
+  int64_t requests = 1000;
+
+  bool Has(const std::string& part) const {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  }
 };
 
 constexpr int64_t kDecodePrompt = 8;
@@ -46,141 +56,109 @@ Spread SpreadOf(std::vector<double> values) {
   return {values[values.size() / 2], values.front(), values.back()};
 }
 
-struct BenchResult {
+struct SpeedResult {
   Spread decode, prefill, together;  // tokens a second
-  double read_bandwidth = 0;         // bytes a second; 0: not measured
+  int64_t at_once = 0;               // requests together
   int64_t decode_bytes = 0;          // read for one token at batch 1
   BackendCounters counters;
 };
 
-// When tokens came, of several requests that run together.
-class TokenTimes {
- public:
-  explicit TokenTimes(size_t requests) : times_(requests) {}
-
-  std::function<void(const TokenEvent&)> Listener(size_t request) {
-    return [this, request](const TokenEvent&) {
-      const std::lock_guard lock(mutex_);
-      times_[request].push_back(Clock::now());
-    };
-  }
-
-  // Tokens a second from the moment when every request had its first token. After the end only.
-  double DecodeRate() const {
-    Clock::time_point begin = Clock::time_point::min(), end = begin;
-    for (const auto& times : times_) {
-      begin = std::max(begin, times.front());
-      end = std::max(end, times.back());
-    }
-    double tokens = 0;
-    for (const auto& times : times_) {
-      tokens += static_cast<double>(
-          std::count_if(times.begin(), times.end(), [begin](auto time) { return time > begin; }));
-    }
-    return tokens / std::chrono::duration<double>(end - begin).count();
-  }
-
-  // Prompt tokens a second up to the first token. After the end only.
-  double PrefillRate(Clock::time_point begin, int64_t tokens) const {
-    return static_cast<double>(tokens) /
-           std::chrono::duration<double>(times_.front().front() - begin).count();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::vector<Clock::time_point>> times_;
+struct BenchResult {
+  std::string model;
+  DeviceInfo device;
+  Ceilings ceilings;
+  std::optional<SpeedResult> speed;
+  std::optional<StepTimes> steps;
+  std::optional<RequestTimes> requests;
+  std::optional<GemmTimes> gemm;
+  std::optional<AttentionTimes> attention;
 };
 
-Request BenchRequest(const Model& model, int64_t prompt_tokens, int64_t max_tokens, int64_t salt) {
-  Request request;
-  request.id = "bench";
-  std::vector<int32_t> ids;
-  for (int64_t i = 0; i < prompt_tokens; ++i) {
-    ids.push_back(static_cast<int32_t>((i * 7919 + salt * 104729 + 17) % model.config().vocab));
-  }
-  request.prompt = std::move(ids);
-  request.sampling.max_tokens = max_tokens;
-  request.sampling.temperature = 0;
-  request.sampling.ignore_eos = true;
-  return request;
-}
-
-// Runs `count` requests together and gives back when their tokens came.
-absl::Status RunTogether(Engine& engine, int64_t count, int64_t prompt_tokens, int64_t max_tokens,
-                         TokenTimes& times) {
-  std::mutex mutex;
-  absl::Status status;
-  for (int64_t i = 0; i < count; ++i) {
-    RequestCallbacks callbacks;
-    callbacks.on_token = times.Listener(static_cast<size_t>(i));
-    callbacks.on_done = [&mutex, &status](const absl::StatusOr<Completion>& result) {
-      const std::lock_guard lock(mutex);
-      status.Update(result.status());
-    };
-    const absl::StatusOr<RequestHandle> handle =
-        engine.Submit(BenchRequest(engine.model(), prompt_tokens, max_tokens, i), callbacks);
-    if (!handle.ok()) {
-      engine.Drain();
-      return handle.status();
-    }
-  }
-  engine.Drain();
-  return status;
-}
-
-absl::Status MeasureDecode(Engine& engine, int64_t count, const BenchOptions& options,
-                           Spread& out) {
+// Runs the load `repeat` times after once to warm up; rate() of each.
+template <typename Rate>
+absl::StatusOr<Spread> MeasureRate(EngineTimer& timer, const RequestLoad& load, int repeat,
+                                   const Rate& rate) {
   std::vector<double> rates;
-  for (int i = 0; i <= options.repeat; ++i) {
-    TokenTimes times(static_cast<size_t>(count));
-    const absl::Status status =
-        RunTogether(engine, count, kDecodePrompt, options.decode_tokens, times);
-    if (!status.ok()) return status;
-    if (i > 0) rates.push_back(times.DecodeRate());  // the first warms up
+  for (int i = 0; i <= repeat; ++i) {
+    const absl::StatusOr<LoadTimes> times = timer.Run(load);
+    if (!times.ok()) return times.status();
+    if (i > 0) rates.push_back(rate(*times));
   }
-  out = SpreadOf(std::move(rates));
-  return absl::OkStatus();
+  return SpreadOf(std::move(rates));
 }
 
-absl::Status MeasurePrefill(Engine& engine, const BenchOptions& options, Spread& out) {
-  std::vector<double> rates;
-  for (int i = 0; i <= options.repeat; ++i) {
-    TokenTimes times(1);
-    const Clock::time_point begin = Clock::now();
-    const absl::Status status = RunTogether(engine, 1, options.prefill_tokens, 1, times);
-    if (!status.ok()) return status;
-    if (i > 0) rates.push_back(times.PrefillRate(begin, options.prefill_tokens));
-  }
-  out = SpreadOf(std::move(rates));
-  return absl::OkStatus();
-}
-
-// Weights and keys and values that one decoded token reads, at the mean context of the run.
-int64_t DecodeBytes(const Model& model, const BenchOptions& options) {
-  const ModelConfig& c = model.config();
-  // Of an embedding that is not the output matrix too, one row is read.
-  const int64_t unread = c.tied_embedding ? 0 : (c.vocab - 1) * c.width * int64_t{sizeof(Bf16)};
-  return model.weight_bytes() - unread +
-         (kDecodePrompt + options.decode_tokens / 2) * c.KvBytesPerToken();
-}
-
-absl::StatusOr<BenchResult> Measure(Engine& engine, const BenchOptions& options) {
-  const DeviceInfo device = engine.model().backend().Info();
-  BenchResult result;
-  absl::Status status = MeasureDecode(engine, 1, options, result.decode);
-  if (status.ok()) status = MeasurePrefill(engine, options, result.prefill);
-  if (status.ok()) status = MeasureDecode(engine, options.together, options, result.together);
-  if (!status.ok()) return status;
-  result.counters = engine.model().backend().Counters();
-  result.decode_bytes = DecodeBytes(engine.model(), options);
-  const absl::StatusOr<double> bandwidth = MeasureReadBandwidth(device);
-  if (!bandwidth.ok()) return bandwidth.status();
-  result.read_bandwidth = *bandwidth;
+absl::StatusOr<SpeedResult> MeasureSpeed(std::unique_ptr<Model>& model,
+                                         const BenchOptions& options) {
+  SpeedResult result;
+  result.decode_bytes = StepWeightBytes(*model) + (kDecodePrompt + options.decode_tokens / 2) *
+                                                      model->config().KvBytesPerToken();
+  auto timer = EngineTimer::Create(std::move(model), options.model.engine);
+  if (!timer.ok()) return timer.status();
+  result.at_once = std::min(options.together, (*timer)->core().options().max_num_seqs);
+  const auto decode_rate = [](const LoadTimes& times) { return times.decode_rate; };
+  const auto prefill_rate = [&](const LoadTimes& times) {
+    return static_cast<double>(options.prefill_tokens) / times.first_token;
+  };
+  const auto decode =
+      MeasureRate(**timer, {1, kDecodePrompt, options.decode_tokens}, options.repeat, decode_rate);
+  if (!decode.ok()) return decode.status();
+  const auto prefill =
+      MeasureRate(**timer, {1, options.prefill_tokens, 1}, options.repeat, prefill_rate);
+  if (!prefill.ok()) return prefill.status();
+  const auto together = MeasureRate(**timer, {result.at_once, kDecodePrompt, options.decode_tokens},
+                                    options.repeat, decode_rate);
+  if (!together.ok()) return together.status();
+  result.decode = *decode;
+  result.prefill = *prefill;
+  result.together = *together;
+  model = EngineTimer::TakeModel(*std::move(timer));
+  result.counters = model->backend().Counters();
   return result;
 }
 
-double ShareOfBandwidth(const BenchResult& result) {
-  return result.decode.median * static_cast<double>(result.decode_bytes) / result.read_bandwidth;
+// Moves what a part gave into the result, or gives back why there is nothing.
+template <typename T>
+absl::Status Keep(absl::StatusOr<T> part, std::optional<T>& to) {
+  if (!part.ok()) return part.status();
+  to = *std::move(part);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BenchResult> Measure(std::unique_ptr<Model> model, const BenchOptions& options) {
+  const ModelConfig config = model->config();
+  const EngineOptions& engine = options.model.engine;
+  BenchResult result;
+  result.model = config.name;
+  result.device = model->backend().Info();
+  // Before an engine plans with all of the memory.
+  const auto ceilings = MeasureCeilings(model->backend());
+  if (!ceilings.ok()) return ceilings.status();
+  result.ceilings = *ceilings;
+
+  absl::Status status;
+  if (options.Has(kSpeed)) status = Keep(MeasureSpeed(model, options), result.speed);
+  if (status.ok() && options.Has(kSteps)) {
+    status = Keep(TimeSteps(model, engine, *ceilings, options.decode_tokens, options.repeat),
+                  result.steps);
+  }
+  if (status.ok() && options.Has(kRequests)) {
+    status = Keep(TimeRequests(model, engine, *ceilings, options.requests), result.requests);
+  }
+  model.reset();
+  const CudaOptions& cuda = options.model.cuda;
+  if (status.ok() && options.Has(kGemm)) {
+    status = Keep(TimeGemms(cuda, config, *ceilings), result.gemm);
+  }
+  if (status.ok() && options.Has(kAttention)) {
+    status = Keep(TimeAttention(cuda, config, engine.block_size, *ceilings), result.attention);
+  }
+  if (!status.ok()) return status;
+  return result;
+}
+
+double ShareOfBandwidth(const SpeedResult& speed, const Ceilings& ceilings) {
+  return speed.decode.median * static_cast<double>(speed.decode_bytes) /
+         ceilings.read_bytes_per_second;
 }
 
 void WriteSpread(const Spread& spread, JsonWriter& out) {
@@ -188,27 +166,35 @@ void WriteSpread(const Spread& spread, JsonWriter& out) {
   out.Field("highest", spread.highest).EndObject();
 }
 
-std::string AsJson(const Engine& engine, const BenchOptions& options, const BenchResult& result) {
-  const DeviceInfo device = engine.model().backend().Info();
+void WriteSpeed(const BenchOptions& options, const SpeedResult& speed, const Ceilings& ceilings,
+                JsonWriter& out) {
+  WriteSpread(speed.decode, out.Key("decode_tokens_per_second"));
+  out.Field("prefill_tokens", options.prefill_tokens);
+  WriteSpread(speed.prefill, out.Key("prefill_tokens_per_second"));
+  out.Field("together", speed.at_once);
+  WriteSpread(speed.together, out.Key("together_tokens_per_second"));
+  out.Field("decode_bytes_per_token", speed.decode_bytes);
+  out.Field("decode_share_of_bandwidth", ShareOfBandwidth(speed, ceilings));
+  out.Field("gemm_tiles", speed.counters.gemm_tiles);
+  out.Field("gemm_tiles_exact", speed.counters.gemm_tiles_exact);
+  out.Field("attention_tiles", speed.counters.attention_tiles);
+  out.Field("attention_tiles_exact", speed.counters.attention_tiles_exact);
+}
+
+std::string AsJson(const BenchOptions& options, const BenchResult& result) {
+  const DeviceInfo& device = result.device;
   JsonWriter out;
   out.BeginObject();
-  out.Field("build", kBuildName).Field("model", engine.model().config().name);
+  out.Field("build", kBuildName).Field("model", result.model);
   out.Field("device", device.kind).Field("instructions", device.instructions);
   out.Field("threads", device.threads).Field("repeat", options.repeat);
-  WriteSpread(result.decode, out.Key("decode_tokens_per_second"));
-  out.Field("prefill_tokens", options.prefill_tokens);
-  WriteSpread(result.prefill, out.Key("prefill_tokens_per_second"));
-  out.Field("together", options.together);
-  WriteSpread(result.together, out.Key("together_tokens_per_second"));
-  out.Field("decode_bytes_per_token", result.decode_bytes);
-  if (result.read_bandwidth > 0) {
-    out.Field("read_bytes_per_second", result.read_bandwidth);
-    out.Field("decode_share_of_bandwidth", ShareOfBandwidth(result));
-  }
-  out.Field("gemm_tiles", result.counters.gemm_tiles);
-  out.Field("gemm_tiles_exact", result.counters.gemm_tiles_exact);
-  out.Field("attention_tiles", result.counters.attention_tiles);
-  out.Field("attention_tiles_exact", result.counters.attention_tiles_exact);
+  out.Field("read_bytes_per_second", result.ceilings.read_bytes_per_second);
+  out.Field("flops_per_second", result.ceilings.flops_per_second);
+  if (result.speed) WriteSpeed(options, *result.speed, result.ceilings, out);
+  if (result.steps) result.steps->WriteJson(out);
+  if (result.requests) result.requests->WriteJson(out);
+  if (result.gemm) result.gemm->WriteJson(out);
+  if (result.attention) result.attention->WriteJson(out);
   return out.EndObject().Take() + "\n";
 }
 
@@ -217,43 +203,72 @@ std::string Row(const std::string& name, const Spread& spread, const std::string
                          spread.lowest, spread.highest, note);
 }
 
-std::string AsText(const BenchOptions& options, const BenchResult& result) {
-  std::string decode_note =
-      absl::StrFormat("%.1f MB a token", static_cast<double>(result.decode_bytes) * 1e-6);
-  if (result.read_bandwidth > 0) {
-    absl::StrAppendFormat(&decode_note, ": %.1f GB/s, %.0f%% of the %.1f that memory gives",
-                          result.decode.median * static_cast<double>(result.decode_bytes) * 1e-9,
-                          100 * ShareOfBandwidth(result), result.read_bandwidth * 1e-9);
-  }
-  const BackendCounters& c = result.counters;
+std::string SpeedText(const BenchOptions& options, const SpeedResult& speed,
+                      const Ceilings& ceilings) {
+  const auto bytes = static_cast<double>(speed.decode_bytes);
+  const BackendCounters& c = speed.counters;
   return absl::StrCat(
-      Row("decode", result.decode, decode_note),
-      Row(absl::StrCat("prefill of ", options.prefill_tokens), result.prefill, ""),
-      Row(absl::StrCat("decode, ", options.together, " at once"), result.together,
-          absl::StrFormat("%.2fx one", result.together.median / result.decode.median)),
+      Row("decode", speed.decode,
+          absl::StrFormat("%.1f MB a token: %.1f GB/s, %.0f%% of the %.1f that memory gives",
+                          bytes * 1e-6, speed.decode.median * bytes * 1e-9,
+                          100 * ShareOfBandwidth(speed, ceilings),
+                          ceilings.read_bytes_per_second * 1e-9)),
+      Row(absl::StrCat("prefill of ", options.prefill_tokens), speed.prefill, ""),
+      Row(absl::StrCat("decode, ", speed.at_once, " at once"), speed.together,
+          absl::StrFormat("%.2fx one", speed.together.median / speed.decode.median)),
       absl::StrFormat("exact path: %d of %d GEMM tiles, %d of %d attention tiles\n",
                       c.gemm_tiles_exact, c.gemm_tiles, c.attention_tiles_exact,
                       c.attention_tiles));
 }
 
+std::string AsText(const BenchOptions& options, const BenchResult& result) {
+  std::string out = absl::StrFormat(
+      "%s on %s: reads %.1f GB/s, fastest GEMM %.1f GFLOP/s\n", result.model, result.device.name,
+      result.ceilings.read_bytes_per_second * 1e-9, result.ceilings.flops_per_second * 1e-9);
+  if (result.speed) out += SpeedText(options, *result.speed, result.ceilings);
+  if (result.steps) out += result.steps->Text();
+  if (result.requests) out += result.requests->Text();
+  if (result.gemm) out += result.gemm->Text();
+  if (result.attention) out += result.attention->Text();
+  return out;
+}
+
+// What to measure on this device, if it can be.
+absl::Status ChooseParts(const std::string& device, BenchOptions& options) {
+  const bool gpu = device == "cuda";
+  if (options.parts.empty()) {
+    options.parts = {kSpeed};
+    if (gpu) options.parts = {kSpeed, kSteps, kRequests, kGemm, kAttention};
+  }
+  for (const char* const part : {kGemm, kAttention}) {
+    if (!gpu && options.Has(part)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--parts ", part, " is for a GPU, not for device ", device));
+    }
+  }
+  return absl::OkStatus();
+}
+
 ExitCode RunBench(BenchOptions options) {
-  options.model.no_prefix_cache = true;  // every prefill is one
-  options.model.engine.audit_share = 0;
+  absl::Status status = CheckModelOrShape(options.model.model, options.model.shape);
+  if (!status.ok()) {
+    LogError(status);
+    return kExitWrongUse;
+  }
   ExitCode exit_code;
-  const std::unique_ptr<Engine> engine = StartEngine(options.model, exit_code);
-  if (engine == nullptr) return exit_code;
-  options.together = std::min(options.together, engine->options().max_num_seqs);
-  const absl::StatusOr<BenchResult> result = Measure(*engine, options);
-  absl::StatusOr<OutputFile> output = OutputFile::Open("-");
-  absl::Status status = result.status();
-  if (status.ok()) status = output.status();
+  std::unique_ptr<Model> model = LoadModel(options.model, exit_code);
+  if (model == nullptr) return exit_code;
+  status = ChooseParts(model->backend().Info().kind, options);
   if (status.ok()) {
-    status =
-        output->Append(options.json ? AsJson(*engine, options, *result) : AsText(options, *result));
+    const absl::StatusOr<BenchResult> result = Measure(std::move(model), options);
+    status = result.status();
+    if (status.ok()) {
+      status = WriteOutput("-", options.json ? AsJson(options, *result) : AsText(options, *result));
+    }
   }
   if (status.ok()) return kExitOk;
   LogError(status);
-  return kExitUnusable;
+  return ExitCodeOf(status);
 }
 
 }  // namespace
@@ -261,8 +276,10 @@ ExitCode RunBench(BenchOptions options) {
 Command AddBench(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "bench",
-      "Speed of decoding one request, of prefill, and of many requests at once, beside the read "
-      "bandwidth of memory. Medians of several runs.");
+      "Speed of decoding one request, of prefill, and of many requests at once, beside the "
+      "ceilings "
+      "that are measured of this machine; on a GPU also of whole steps, and of the model's GEMMs "
+      "and attention one by one, GEMMs beside cuBLASLt's if it is found. Medians of several runs.");
   const auto options = std::make_shared<BenchOptions>();
   command->add_flag("--json", options->json, "As one JSON object");
   command->add_option("--repeat", options->repeat, "Runs of each measurement")
@@ -277,7 +294,17 @@ Command AddBench(CLI::App& app) {
   command->add_option("--together", options->together, "Requests at once")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  AddModelOptions(*command, options->model);
+  command->add_option("--requests", options->requests, "Requests of the part of that name")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--parts", options->parts,
+          "What to measure: speed, steps, requests, and on a GPU gemm, attention (default: "
+          "speed on a CPU, all on a GPU)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({kSpeed, kSteps, kRequests, kGemm, kAttention}));
+  AddModelOrShapeOptions(*command, options->model);
   return {command, [options] { return RunBench(*options); }};
 }
 

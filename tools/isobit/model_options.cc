@@ -1,5 +1,6 @@
 #include "tools/isobit/model_options.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -119,6 +120,21 @@ void AddShapeOption(CLI::App& command, std::string& shape, const std::string& he
   command.add_option("--shape", shape, help)->check(CLI::IsMember(names));
 }
 
+void AddModelOrShapeOptions(CLI::App& command, ModelOptions& options) {
+  AddShapeOption(command, options.shape,
+                 "Instead of a model: random weights in the shape of this one");
+  command.add_option("--layers", options.shape_layers, "Of the shape, so many layers (0: all)")
+      ->check(CLI::Range(0, 1000))
+      ->needs("--shape");
+  AddModelOptions(command, options);
+  command.get_option("--model")->required(false);
+}
+
+absl::Status CheckModelOrShape(const std::string& model, const std::string& shape) {
+  if (shape.empty() != model.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("either --model or --shape is required");
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options) {
   const bool needs_gpu = !options.cuda.gemm_plans.empty();
   if (needs_gpu && options.device != "cuda" && options.device != "auto") {
@@ -174,13 +190,22 @@ std::nullptr_t Fail(const absl::Status& status, ExitCode code, ExitCode& exit_co
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<Model>> OpenModel(const ModelOptions& options,
+                                                 std::unique_ptr<Backend> backend) {
+  const int64_t max_model_len = options.engine.max_model_len;
+  if (options.shape.empty()) return Model::Load(options.model, std::move(backend), max_model_len);
+  ModelConfig config = KnownShapes().at(options.shape);
+  if (options.shape_layers > 0) config.layers = std::min(config.layers, options.shape_layers);
+  const RandomCheckpoint checkpoint(config, 1);
+  return Model::Load(checkpoint, options.shape, std::move(backend), max_model_len);
+}
+
 std::unique_ptr<Model> LoadModel(const ModelOptions& options, ExitCode& exit_code) {
   exit_code = SetUpLog(options);
   if (exit_code != kExitOk) return nullptr;
   absl::StatusOr<std::unique_ptr<Backend>> backend = CreateProvenBackend(options);
   if (!backend.ok()) return Fail(backend.status(), ExitCodeOf(backend.status()), exit_code);
-  absl::StatusOr<std::unique_ptr<Model>> model =
-      Model::Load(options.model, *std::move(backend), options.engine.max_model_len);
+  absl::StatusOr<std::unique_ptr<Model>> model = OpenModel(options, *std::move(backend));
   if (!model.ok()) {
     // --max-model-len beyond the model's; an InvalidArgument is the file's here.
     const bool wrong_use = absl::IsOutOfRange(model.status());

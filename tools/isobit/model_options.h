@@ -16,6 +16,8 @@ namespace isobit {
 
 struct ModelOptions {
   std::string model;
+  std::string shape;         // of commands that take one instead of a model: random weights
+  int64_t shape_layers = 0;  // of the shape, the first ones; 0: all
   std::string device = "auto";
   CpuOptions cpu;
   CudaOptions cuda;
@@ -30,6 +32,11 @@ void AddModelOptions(CLI::App& command, ModelOptions& options);
 // --shape: one of KnownShapes().
 void AddShapeOption(CLI::App& command, std::string& shape, const std::string& help);
 
+// The same, --layers and --model; a model or a shape is needed (CheckModelOrShape).
+void AddModelOrShapeOptions(CLI::App& command, ModelOptions& options);
+// InvalidArgument unless there is a model or a shape, and not both.
+absl::Status CheckModelOrShape(const std::string& model, const std::string& shape);
+
 // The backend of --device. InvalidArgument if --cpu-instructions asks for what the processor does
 // not have; CreateCudaBackend's error if a GPU was asked for and can't be had.
 absl::StatusOr<std::unique_ptr<Backend>> CreateBackend(const ModelOptions& options);
@@ -39,6 +46,10 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateProvenBackend(const ModelOptions&
 
 // An option that can't be is wrong use; everything else lies with the machine or the file.
 ExitCode ExitCodeOf(const absl::Status& status);
+
+// The model, or random weights in the shape.
+absl::StatusOr<std::unique_ptr<Model>> OpenModel(const ModelOptions& options,
+                                                 std::unique_ptr<Backend> backend);
 
 // Sets up the log and loads the model, without an engine; errors as below.
 std::unique_ptr<Model> LoadModel(const ModelOptions& options, ExitCode& exit_code);

@@ -10,12 +10,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "invariance/random_checkpoint.h"
 #include "kernels/profiling_backend.h"
 #include "runtime/api/json_writer.h"
 #include "runtime/engine/engine_core.h"
 #include "tools/isobit/ceilings.h"
 #include "tools/isobit/command.h"
+#include "tools/isobit/engine_timer.h"
 #include "tools/isobit/log.h"
 #include "tools/isobit/model_options.h"
 #include "tools/isobit/output_file.h"
@@ -29,7 +29,6 @@ using Clock = std::chrono::steady_clock;
 
 struct RooflineOptions {
   ModelOptions model;
-  std::string shape;  // instead of a model
   int64_t sequences = 1;
   int64_t context = 512;
   bool prefill = false;
@@ -47,20 +46,6 @@ struct StepProfile {
   double seconds = 0;  // of whole steps, by the host's clock
 };
 
-PreparedRequest MakeRequest(const Model& model, int64_t tokens, int64_t max_tokens, int64_t salt) {
-  PreparedRequest request;
-  request.handle = static_cast<RequestHandle>(salt + 1);
-  for (int64_t i = 0; i < tokens; ++i) {
-    request.prompt.push_back(
-        static_cast<int32_t>((i * 7919 + salt * 104729 + 17) % model.config().vocab));
-  }
-  request.sampling.max_tokens = max_tokens;
-  request.sampling.temperature = 0;
-  request.sampling.ignore_eos = true;
-  request.callbacks.on_done = [](const absl::StatusOr<Completion>&) {};  // Step() reports errors
-  return request;
-}
-
 class StepProfiler {
  public:
   StepProfiler(EngineCore& core, ProfilingBackend& backend, const RooflineOptions& options)
@@ -70,7 +55,7 @@ class StepProfiler {
   absl::StatusOr<StepProfile> Decode() {
     const int64_t tokens = kWarmUp + options_.steps + options_.sequences + 2;
     for (int64_t i = 0; i < options_.sequences; ++i) {
-      core_.Add(MakeRequest(core_.model(), options_.context, tokens, i));
+      core_.Add(MakeUpRequest(core_.model(), options_.context, tokens, i));
     }
     // All are past their prompts once a step gives a token to each.
     int64_t generated = 0, last = 0;
@@ -95,7 +80,7 @@ class StepProfiler {
     for (int i = 0; i <= options_.steps; ++i) {
       if (i == 1) Forget(profile);
       for (int64_t s = 0; s < options_.sequences; ++s) {
-        core_.Add(MakeRequest(core_.model(), options_.context, 1, s));
+        core_.Add(MakeUpRequest(core_.model(), options_.context, 1, s));
       }
       while (core_.HasWork()) {
         if (absl::Status s = Timed(profile); !s.ok()) return s;
@@ -141,16 +126,6 @@ struct Result {
   StepProfile profile;
 };
 
-absl::StatusOr<std::unique_ptr<Model>> LoadModel(const RooflineOptions& options,
-                                                 std::unique_ptr<Backend> backend) {
-  const int64_t max_model_len = options.model.engine.max_model_len;
-  if (options.shape.empty()) {
-    return Model::Load(options.model.model, std::move(backend), max_model_len);
-  }
-  const RandomCheckpoint checkpoint(KnownShapes().at(options.shape), 1);
-  return Model::Load(checkpoint, options.shape, std::move(backend), max_model_len);
-}
-
 absl::StatusOr<Result> Measure(const RooflineOptions& options) {
   Result result;
   auto inner = CreateBackend(options.model);
@@ -163,7 +138,7 @@ absl::StatusOr<Result> Measure(const RooflineOptions& options) {
 
   auto profiling = std::make_unique<ProfilingBackend>(*std::move(inner));
   ProfilingBackend& backend = *profiling;
-  auto model = LoadModel(options, std::move(profiling));
+  auto model = OpenModel(options.model, std::move(profiling));
   if (!model.ok()) return model.status();
   result.model = (*model)->config().name;
   EngineOptions engine = options.model.engine;
@@ -236,8 +211,8 @@ std::string AsJson(const RooflineOptions& options, const Result& result) {
 
 ExitCode RunRoofline(const RooflineOptions& options) {
   if (const ExitCode code = SetUpLog(options.model); code != kExitOk) return code;
-  if (options.shape.empty() == options.model.model.empty()) {
-    LogError(absl::InvalidArgumentError("either --model or --shape is required"));
+  if (absl::Status s = CheckModelOrShape(options.model.model, options.model.shape); !s.ok()) {
+    LogError(s);
     return kExitWrongUse;
   }
   const absl::StatusOr<Result> result = Measure(options);
@@ -274,10 +249,7 @@ Command AddRoofline(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "As one JSON object");
   command->add_option("--svg", options->svg, "Draws a picture to this file");
-  AddShapeOption(*command, options->shape,
-                 "Instead of a model: random weights in the shape of this one");
-  AddModelOptions(*command, options->model);
-  command->get_option("--model")->required(false);
+  AddModelOrShapeOptions(*command, options->model);
   return {command, [options] { return RunRoofline(*options); }};
 }
 

@@ -34,8 +34,8 @@ absl::StatusOr<std::vector<GemmShape>> ShapesOf(const TuneOptions& options) {
 }
 
 ExitCode RunTune(const TuneOptions& options) {
-  if (options.shape.empty() == options.model.empty()) {
-    LogError(absl::InvalidArgumentError("either --model or --shape is required"));
+  if (absl::Status s = CheckModelOrShape(options.model, options.shape); !s.ok()) {
+    LogError(s);
     return kExitWrongUse;
   }
   const auto shapes = ShapesOf(options);

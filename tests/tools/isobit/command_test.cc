@@ -84,10 +84,14 @@ TEST_F(TinyCommand, WrongUseIsTwo) {
       {{"batch", "-m", model_, "-", "-o", "-", "--resume"}, "--resume needs an output file"},
       {{"replay", "-m", model_}, "receipts"},
       {{"bench", "-m", model_, "--repeat", "0"}, "--repeat"},
+      {{"bench", "-m", model_, "--parts", "speeds"}, "--parts"},
+      {{"bench", "-m", model_, "--device", "cpu", "--parts", "gemm"}, "gemm is for a GPU"},
+      {{"bench"}, "either --model or --shape"},
       {{"roofline", "-m", model_, "--steps", "0"}, "--steps"},
       {{"roofline"}, "either --model or --shape"},
       {{"roofline", "-m", model_, "--shape", "llama-3.1-8b"}, "either --model or --shape"},
       {{"roofline", "--shape", "llama"}, "--shape"},
+      {{"roofline", "-m", model_, "--layers", "1"}, "--shape"},
   };
   for (const auto& [arguments, reason] : cases) {
     Arguments command = {IsobitPath()};
@@ -500,6 +504,44 @@ TEST_F(TinyCommand, BenchMeasures) {
   const ProcessResult text = Run("bench", options);
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, AllOf(HasSubstr("decode"), HasSubstr("GB/s"), HasSubstr("exact path")));
+}
+
+// Whole steps and many requests, whose floors are what weights, keys and values and the prompts'
+// GEMMs take at the ceilings that were measured in the same run.
+TEST_F(TinyCommand, BenchMeasuresSteps) {
+  const Arguments options = {
+      "--parts", "steps,requests",  "--requests", "6", "--device", "cpu", "--repeat",
+      "1",       "--decode-tokens", "4"};
+  Arguments with_json = options;
+  with_json.push_back("--json");
+  const ProcessResult machine = Run("bench", with_json);
+  ASSERT_EQ(machine.exit_code, 0) << machine.err;
+  const json object = json::parse(machine.out);
+  EXPECT_FALSE(object.contains("decode_tokens_per_second"));
+  const double read_rate = object.at("read_bytes_per_second").get<double>();
+  constexpr double kKvBytesPerToken = 256;  // 2 layers of 2 heads of 16, keys and values in bf16
+  double weights = 0;                       // read a step, the same at every batch
+  for (const json& row : object.at("steps").at("decode")) {
+    EXPECT_GT(row.at("seconds").get<double>(), 0) << row;
+    const double kv_bytes =
+        row.at("sequences").get<double>() * row.at("context").get<double>() * kKvBytesPerToken;
+    const double rest = row.at("floor_seconds").get<double>() * read_rate - kv_bytes;
+    if (weights == 0) weights = rest;
+    EXPECT_NEAR(rest, weights, 1);
+  }
+  EXPECT_EQ(object.at("steps").at("decode").size(), 3u);
+  EXPECT_GT(weights, 100000);
+  EXPECT_GT(object.at("steps").at("prefill_seconds").get<double>(), 0);
+  EXPECT_GT(object.at("steps").at("prefill_floor_seconds").get<double>(), 0);
+  const json& requests = object.at("requests");
+  EXPECT_EQ(requests.at("at_once"), 6);
+  EXPECT_GT(requests.at("seconds").get<double>(), 0);
+  EXPECT_GT(requests.at("floor_seconds").get<double>(), 0);
+
+  const ProcessResult text = Run("bench", options);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("whole steps"), HasSubstr("decode  64 x"),
+                              HasSubstr("6 requests"), Not(HasSubstr("exact path"))));
 }
 
 TEST_F(TinyCommand, CheckPrintsATable) {
