@@ -6,7 +6,8 @@
 //   shared memory   a ring of stages, each one or two boxes of 64 k: of x [tokens][64] and of
 //                   weights [tile_rows][64]; one `full` and one `empty` barrier a stage. A staging
 //                   area for the results of each warp
-//   weight warp     bulk copies of panels into the ring; in a pair, half of them, to both CTAs
+//   weight warps    bulk copies of panels into the ring, each its share; in a pair, each CTA copies
+//                   half of them, to both
 //   x warp          tensor copies of x, zeros beyond its edges
 //   warpgroups      wgmma over the ring: 64 tokens times all weight rows of the tile each; then the
 //                   epilogue, each warp by itself
@@ -36,9 +37,10 @@ struct GemmConfig {
   static constexpr bool kPair = kPairValue;
   static constexpr int kBoxes = BoxesPerStage(kTileRows, kWarpgroups);
   static constexpr int kWeightBoxBytes = kTileRows * kBoxRowBytes;
-  // Warps: first the warpgroups (wgmma wants them aligned to 4 warps), then the two loaders.
+  // Warps: first the warpgroups (wgmma wants them aligned to 4 warps), then the loaders.
   static constexpr int kWeightWarp = 4 * kWarpgroups;
-  static constexpr int kXWarp = kWeightWarp + 1;
+  static constexpr int kWeightWarps = WeightWarps(kWarpgroups);
+  static constexpr int kXWarp = kWeightWarp + kWeightWarps;
   static constexpr int kThreads = CtaThreads(kTileRows, kWarpgroups);
   static constexpr bool kMovesRegisters = MovesRegisters(kTileRows, kWarpgroups);
   // As many as there are registers for.
@@ -104,7 +106,8 @@ struct Schedule {
 
 // ---- Barriers
 
-// Each stage's `full` completes when both loaders have announced their bytes and these are there.
+// Each stage's `full` completes when the first weight warp and the x warp have announced all bytes
+// and these are there.
 // Inits take tens of cycles each and are done by two warps at once.
 template <class Config>
 __device__ void InitBarriers(const Ring<Config>& ring, int warp) {
@@ -128,20 +131,23 @@ __device__ void InitBarriers(const Ring<Config>& ring, int warp) {
 
 // ---- Producers, one thread each
 
-// The panels of one tile that this CTA copies: all, or one half if it is one of a pair.
+// The panels of one tile that one warp copies. They are dealt evenly to the weight warps of the
+// unit, CTA by CTA.
 template <class Config>
 struct PanelCopies {
   const uint8_t* from;  // box 0 of the first panel
   int64_t panel_bytes;
   uint32_t to;  // offset in a box of the ring
   int panels;
-  uint32_t stage_bytes;  // of all panels, from both CTAs
+  uint32_t stage_bytes;  // of all panels, from all warps and both CTAs
 
-  __device__ PanelCopies(const GemmParams& p, const GemmTile& tile, uint32_t rank) {
+  // share: the warp's number among the weight warps of its CTA.
+  __device__ PanelCopies(const GemmParams& p, const GemmTile& tile, uint32_t rank, int share) {
+    constexpr int kShares = Config::kWeightWarps * (Config::kPair ? 2 : 1);
     const int all = tile.groups * p.group_panels;
-    const int half = (all + 1) / 2;
-    const int first = Config::kPair ? static_cast<int>(rank) * half : 0;
-    panels = Config::kPair ? (rank == 0 ? half : all - half) : all;
+    const int index = static_cast<int>(rank) * Config::kWeightWarps + share;
+    const int first = all * index / kShares;
+    panels = all * (index + 1) / kShares - first;
     panel_bytes = int64_t{p.k_boxes} * kPanelBoxBytes;
     from = p.weight + (tile.first_group * p.group_panels + first) * panel_bytes;
     to = first * kPanelBoxBytes;
@@ -176,14 +182,15 @@ struct PanelCopies {
 };
 
 template <class Config>
-__device__ void LoadWeights(const GemmParams& p, const Ring<Config>& ring, uint32_t rank) {
+__device__ void LoadWeights(const GemmParams& p, const Ring<Config>& ring, uint32_t rank,
+                            int share) {
   RingCursor cursor;
   int filled = 0;
   for (int index = Schedule<Config>::Begin(); index < p.tiles; index += Schedule<Config>::Step()) {
-    const PanelCopies<Config> copies(p, Schedule<Config>::At(p, index), rank);
+    const PanelCopies<Config> copies(p, Schedule<Config>::At(p, index), rank, share);
     for (int box = 0; box < p.k_boxes; box += Config::kBoxes) {
       sm90::Wait(ring.Empty(cursor.slot), cursor.parity ^ 1);
-      sm90::ArriveExpectBytes(ring.Full(cursor.slot), copies.stage_bytes);
+      if (share == 0) sm90::ArriveExpectBytes(ring.Full(cursor.slot), copies.stage_bytes);
       copies.Start(ring, cursor.slot, box, p.weight_hint);
       cursor = cursor.Next(ring.stages);
       // The ring is full and x may still be far away: let L2 fetch what comes next.
@@ -363,8 +370,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     Consume(p, ring, shared, warp, rank);
   } else {
     if constexpr (Config::kMovesRegisters) sm90::LowerRegisters<40>();
-    if (warp == Config::kWeightWarp) {
-      if (sm90::ElectOne()) LoadWeights(p, ring, rank);
+    if (warp < Config::kXWarp) {
+      if (sm90::ElectOne()) LoadWeights(p, ring, rank, warp - Config::kWeightWarp);
     } else if (warp == Config::kXWarp) {
       if (sm90::ElectOne()) LoadX(p, ring, rank);
     }
