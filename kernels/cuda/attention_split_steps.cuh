@@ -32,9 +32,10 @@ class SplitStepper : protected SplitAdder<Config> {
   using typename Base::Scores;
 
   __device__ void AddSteps(const StepWalk<Config>& walk) {
-    bool calm = true;  // no score has asked for the exact path yet
+    bool calm = true;  // no score of a whole step has asked for the exact path yet
     for (int step = walk.Begin(); walk.Has(step); step += Config::kStepKeys) {
-      if (calm) step = AddWholeSteps(walk, step, calm);
+      // A step that rows see in part may have set buckets.
+      if (calm && !exact_) step = AddWholeSteps(walk, step, calm);
       if (!walk.Has(step)) return;
       Step(walk, step);
     }

@@ -138,6 +138,17 @@ TEST_F(CudaAttentionTest, Windows) {
   }
 }
 
+// The first step of a row's window, seen in part, asks for the exact path, and others that are seen
+// in full come after it.
+TEST_F(CudaAttentionTest, WindowsOfManySteps) {
+  for (int window : {700, 1500}) {
+    for (Scores scores : {Scores::kHuge, Scores::kShelves, Scores::kNegative}) {
+      CheckAgainstReference({4, 2, 64, 16, window}, {{2900, 1}, {2500, 1}, {2333, 3}}, scores);
+      CheckAgainstReference({4, 2, 128, 16, window}, {{2300, 1}, {1900, 40}}, scores);
+    }
+  }
+}
+
 TEST_F(CudaAttentionTest, SoftCaps) {
   for (int head_dim : cuda::kHeadDims) {
     for (Scores scores : kAllScores) {
