@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "kernels/cuda/attention_prefill_work.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace isobit::cuda {
@@ -82,7 +83,10 @@ PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
     request.prefill_packed_rows = kPrefillPackedRows;
     request.prefill_tile_rows = PrefillTileRows(op.head_dim);
   }
+  request.kv_heads = op.kv_heads;
   const Limits limits = LimitsOf(request, op.kv_heads);
+  request.prefill_ctas =
+      static_cast<int>(std::min<int64_t>(limits.prefill_tiles * op.kv_heads, multiprocessors_));
   request.whole_tiles =
       PartialFloats(request, limits, op.kv_heads, op.head_dim) * int64_t{sizeof(float)} >
       kMaxPartialBytes;
@@ -171,6 +175,16 @@ absl::Status AttentionRunner::ReserveScratch(const Attention& op, const PlanRequ
     status = Reserve(int64_t{multiprocessors_} * PrefillMergedFloats(op.head_dim), kWhat, stream,
                      &prefill_merged_, &prefill_merged_capacity_);
   }
+  // Where every CTA has one work at most, none is cut.
+  if (status.ok() && limits.prefill_tiles * op.kv_heads > request.prefill_ctas) {
+    const int64_t cut = PrefillCutTiles(request.prefill_ctas, op.kv_heads) * op.kv_heads;
+    status = Reserve(cut * PrefillHandedFloats(op.head_dim), kWhat, stream, &prefill_handed_,
+                     &prefill_handed_capacity_);
+    if (status.ok()) {
+      status = Reserve(cut * PrefillHandedFlags(op.head_dim), kWhat, stream, &prefill_handed_flags_,
+                       &prefill_handed_flags_capacity_);
+    }
+  }
   return status;
 }
 
@@ -215,15 +229,16 @@ absl::Status AttentionRunner::Run(const Attention& op, const CudaKvCache& cache,
       .splits_done = splits_done_.get(),
       .mail = mail_.get(),
       .prefill_merged = prefill_merged_.get(),
+      .prefill_handed = prefill_handed_.get(),
+      .prefill_handed_flags = prefill_handed_flags_.get(),
   };
   // Kernels read the plan before those in front of them have ended. So the first one after the plan
   // begins when all is done so far, and those behind it can't begin before that.
   bool early_start = !(*plan)->is_new;
   (*plan)->is_new = false;
   if (request.prefill_packed_rows > 0) {
-    const int64_t tiles = limits.prefill_tiles * op.kv_heads;
-    const auto ctas = static_cast<int>(std::min<int64_t>(tiles, multiprocessors_));
-    const cudaError_t error = LaunchAttentionPrefill(params, ctas, early_start, stream);
+    const cudaError_t error =
+        LaunchAttentionPrefill(params, request.prefill_ctas, early_start, stream);
     if (error != cudaSuccess) return FromCuda(error, "launching attention for prefill");
     early_start = true;
   }

@@ -26,11 +26,11 @@ class AttentionRunner {
   // For a device with this many multiprocessors, the current one.
   static absl::StatusOr<std::unique_ptr<AttentionRunner>> Create(int multiprocessors);
 
-  // Queues op; `cache` is op.cache. Keys in front of a sequence's first row of the batch must have
-  // been written before the plan was forgotten for the last time: they are read before the kernels
-  // in front of this one have ended. Scratch memory grows with the largest batch seen, for which
-  // the stream is waited for; a running model stops growing soon. FailedPrecondition if it would
-  // have to grow and may not.
+  // Queues op; `cache` is op.cache; op.q and op.out are aligned to 16 bytes. Keys in front of a
+  // sequence's first row of the batch must have been written before the plan was forgotten for the
+  // last time: they are read before the kernels in front of this one have ended. Scratch memory
+  // grows with the largest batch seen, for which the stream is waited for; a running model stops
+  // growing soon. FailedPrecondition if it would have to grow and may not.
   absl::Status Run(const Attention& op, const CudaKvCache& cache, cudaStream_t stream);
 
   // Plans are kept from one layer to the next. To be called whenever the arrays of a batch may have
@@ -94,10 +94,11 @@ class AttentionRunner {
   bool may_grow_ = true;
   uint64_t memory_generation_ = 0;
 
-  DeviceArray<float> partial_, prefill_merged_;
-  DeviceArray<unsigned> splits_done_;
+  DeviceArray<float> partial_, prefill_merged_, prefill_handed_;
+  DeviceArray<unsigned> splits_done_, prefill_handed_flags_;
   DeviceArray<RedoUnit> redo_;
   int64_t partial_capacity_ = 0, prefill_merged_capacity_ = 0;
+  int64_t prefill_handed_capacity_ = 0, prefill_handed_flags_capacity_ = 0;
   int64_t splits_done_capacity_ = 0, redo_capacity_ = 0;
 };
 

@@ -39,6 +39,12 @@ constexpr int PrefillTileRows(int head_dim) { return head_dim <= 128 ? 192 : 128
 constexpr int PrefillMergedFloats(int head_dim) {
   return head_dim <= 128 ? 0 : PrefillTileRows(head_dim) * head_dim;
 }
+// Floats and flags that are handed on where a work of the prefill kernel is cut.
+constexpr int PrefillHandedFloats(int head_dim) {
+  const int threads = PrefillTileRows(head_dim) * 2;
+  return PrefillTileRows(head_dim) * head_dim * 2 + 8 * threads;
+}
+constexpr int PrefillHandedFlags(int head_dim) { return PrefillTileRows(head_dim) / 16; }
 // Launches the prefill kernel. The split kernel must be launched after it, with the same params.
 cudaError_t LaunchAttentionPrefill(const AttentionParams& params, int ctas, bool early_start,
                                    cudaStream_t stream);
@@ -54,6 +60,8 @@ struct PlanRequest {
   // Sequences with at least this many go to the prefill kernel; 0: none.
   int prefill_packed_rows = 0;
   int prefill_tile_rows = 0;  // packed rows of its tiles
+  int prefill_ctas = 0;       // that it is launched on
+  int kv_heads = 0;
 
   friend bool operator==(const PlanRequest& a, const PlanRequest& b);
 };

@@ -110,8 +110,10 @@ struct AttentionCounters {
 // What the plan kernel found in a batch. Arrays in device memory.
 struct PlanCounts {
   int32_t split_units;
-  int32_t prefill_tiles;
-  int64_t prefill_keys;  // of all sequences that are prefilled, for each key head
+  int32_t prefill_tiles;       // the longest first
+  int32_t prefill_cut_tiles;   // the first of them, which are cut in two (PrefillWorks)
+  int32_t prefill_long_tiles;  // those that are taken before second parts
+  int64_t prefill_keys;        // of all sequences that are prefilled, for each key head
 };
 
 struct AttentionParams {
@@ -144,6 +146,8 @@ struct AttentionParams {
   unsigned* splits_done;  // [tile_slot][kv head], 0 when a launch has ended
   SplitMail* mail;        // [unit][kv head][SplitMails]; all kNoMailBits when a launch has ended
   float* prefill_merged;  // scratch of the prefill kernel for wide heads
+  float* prefill_handed;  // what it leaves of works that are cut: [cut_index][PrefillHandedFloats]
+  unsigned* prefill_handed_flags;  // [cut_index][warp]: all 0 when a launch has ended
 
   ISOBIT_HOST_DEVICE int kv_heads() const { return layout.kv_heads; }
   // Offset, in q and out, of packed row f of a tile's sequence.

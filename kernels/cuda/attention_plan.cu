@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/attention_prefill_work.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/sm90/barrier.h"
 
@@ -54,10 +55,13 @@ struct SequenceRows {
   }
 };
 
+using Counter = unsigned long long;
+
 struct PlanShared {
   int bucket[kSortBuckets];  // prefill tiles in it, then where its next one goes
   int warp_total[kWarps];
-  unsigned long long prefill_keys;
+  Counter prefill_keys;
+  Counter prefill_cost, prefill_bound;  // CostOf all tiles; a time that whole tiles take
   Totals of_warp[kWarps];
 };
 
@@ -114,27 +118,66 @@ __device__ int64_t PrefillKeys(const PlanRequest& request, PlanShared& shared) {
     const SequenceRows rows(request, s);
     if (!rows.IsPrefill(request)) continue;
     const KeyRange keys = rows.Tile(0, rows.packed_rows).KeysOfAny(request.group, request.window);
-    using Counter = unsigned long long;
     atomicAdd(&shared.prefill_keys, Counter{static_cast<unsigned>(keys.last - keys.first + 1)});
   }
   __syncthreads();
   return static_cast<int64_t>(shared.prefill_keys);
 }
 
-// Returns how many there are.
-__device__ int PlanPrefill(const PlanRequest& request, AttentionTile* tiles, PlanShared& shared) {
-  if (request.prefill_packed_rows == 0) return 0;
+// What a tile takes a CTA, in tiles of keys.
+__device__ unsigned CostOf(const PlanRequest& request, const AttentionTile& tile) {
+  constexpr int kRows = 4;  // to go to other rows
+  const KeyRange keys = tile.KeysOfAny(request.group, request.window);
+  return static_cast<unsigned>(keys.last / kPrefillTileKeys - keys.first / kPrefillTileKeys + 1 +
+                               kRows);
+}
+
+// Whether cutting tiles gains more than it costs. With whole ones, longest first, some CTA has k +
+// 1 of the first k * CTAs + 1, none of them shorter than the last: the launch takes at least that
+// long. Cut ones share all work equally.
+__device__ bool IsWorthCutting(const PlanRequest& request, const AttentionTile* tiles, int total,
+                               PlanShared& shared) {
+  constexpr int kCutCost = 16;  // a CTA
+  const auto k = static_cast<int64_t>(threadIdx.x) + 1;
+  const int64_t unit = k * request.prefill_ctas;
+  if (unit < int64_t{total} * request.kv_heads) {
+    const AttentionTile& tile = tiles[unit / request.kv_heads];
+    atomicMax(&shared.prefill_bound, static_cast<Counter>(k + 1) * CostOf(request, tile));
+  }
+  __syncthreads();
+  const auto ctas = static_cast<unsigned>(request.prefill_ctas);
+  const auto kv_heads = static_cast<unsigned>(request.kv_heads);
+  return shared.prefill_bound * ctas > shared.prefill_cost * kv_heads + kCutCost * ctas;
+}
+
+struct PrefillCounts {
+  int tiles = 0, cut_tiles = 0, long_tiles = 0;
+};
+
+__device__ PrefillCounts PlanPrefill(const PlanRequest& request, AttentionTile* tiles,
+                                     PlanShared& shared) {
+  if (request.prefill_packed_rows == 0) return {};
   shared.bucket[threadIdx.x] = 0;
+  if (threadIdx.x == 0) shared.prefill_cost = shared.prefill_bound = 0;
   __syncthreads();
   ForPrefillTiles(request, [&](const AttentionTile& tile) {
     atomicAdd(&shared.bucket[BucketOf(request, tile)], 1);
+    atomicAdd(&shared.prefill_cost, Counter{CostOf(request, tile)});
   });
   __syncthreads();
   const int total = ScanBuckets(shared);
+  // Those of more than a split.
+  const int long_tiles = shared.bucket[kSortBuckets - 1 - kSplitKeys / kKeysPerBucket];
+  __syncthreads();
   ForPrefillTiles(request, [&](const AttentionTile& tile) {
     tiles[atomicAdd(&shared.bucket[BucketOf(request, tile)], 1)] = tile;
   });
-  return total;
+  __syncthreads();
+  const int cut_tiles = PrefillCutTiles(request.prefill_ctas, request.kv_heads);
+  if (cut_tiles > long_tiles || !IsWorthCutting(request, tiles, total, shared)) {
+    return {total, 0, total};
+  }
+  return {total, cut_tiles, long_tiles};
 }
 
 // ---- Units of the split kernel, in the order of sequences
@@ -215,10 +258,12 @@ __global__ void __launch_bounds__(kThreads)
                         SplitUnit* units, AttentionTile* prefill_tiles) {
   __shared__ PlanShared shared;
   sm90::WaitForPriorKernels();
-  const int tiles = PlanPrefill(request, prefill_tiles, shared);
+  const PrefillCounts prefill = PlanPrefill(request, prefill_tiles, shared);
   const int64_t keys = PrefillKeys(request, shared);
   const int split_units = PlanSplits(request, units, shared);
-  if (threadIdx.x == 0) *counts = {split_units, tiles, keys};
+  if (threadIdx.x == 0) {
+    *counts = {split_units, prefill.tiles, prefill.cut_tiles, prefill.long_tiles, keys};
+  }
 }
 
 }  // namespace
@@ -229,7 +274,7 @@ bool operator==(const PlanRequest& a, const PlanRequest& b) {
                            r.batch.first_row, r.batch.page_table, r.batch.page_table_stride,
                            r.batch.max_context, r.group.value(), r.window, r.split_tile_rows,
                            r.whole_tiles, r.joins_splits, r.prefill_packed_rows,
-                           r.prefill_tile_rows);
+                           r.prefill_tile_rows, r.prefill_ctas, r.kv_heads);
   };
   return key(a) == key(b);
 }

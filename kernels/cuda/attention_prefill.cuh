@@ -16,7 +16,8 @@
 // which is launched next and knows every case. So no case is decided in the loop.
 //
 // Splits follow each other in one CTA: at the end of one, its output is added to that of those
-// before.
+// before. Where CTAs have few works, some are cut in two, and a CTA goes on where another one has
+// stopped, with that one's sums (attention_prefill_work.h).
 
 #include "kernels/cuda/attention_prefill_consumer.cuh"
 #include "kernels/cuda/attention_prefill_producer.cuh"

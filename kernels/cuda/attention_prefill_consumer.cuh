@@ -6,6 +6,7 @@
 // A warpgroup never stops between tiles of rows: with the last products of one it issues the first
 // scores of the next.
 
+#include "kernels/cuda/attention_prefill_handed.cuh"
 #include "kernels/cuda/attention_prefill_shared.cuh"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/cuda/sm90/convert.h"
@@ -42,6 +43,7 @@ class PrefillConsumer {
     wild_ = MaskScores(work_.slot);
     ToGrid(0);
     Exponentials(Ending::kNone);
+    TakeUp();
 #pragma unroll 1
     for (;;) {
       const bool is_last = keys_.IsLast(begin_);
@@ -59,6 +61,7 @@ class PrefillConsumer {
       Exponentials(is_last                    ? BeginFinish()
                    : begin_ % kSplitKeys == 0 ? BeginMerge()
                                               : Ending::kNone);
+      if (is_last) GoOn();
       wild_ = wild_ || wild;
     }
     LastOutput();
@@ -68,6 +71,7 @@ class PrefillConsumer {
     for (int step = 0; step < kValueSteps; ++step) {
       if (ending != Ending::kNone) End(ending, step);
     }
+    HandOn();
   }
 
  private:
@@ -89,9 +93,9 @@ class PrefillConsumer {
   // Goes to the first tile of keys of another work; false if there is no more.
   __device__ bool Enter(const SlotCursor<PrefillShared<Config>::kWorkSlots>& work) {
     sm90::Wait(at_.work_full + 8 * work.slot, work.parity);
-    const AttentionTile tile = shared_.work[work.slot].tile;
-    if (tile.rows == 0) return false;
-    keys_ = PrefillKeys<Config>(p_, tile);
+    const PrefillWork& entered = shared_.work[work.slot];
+    if (entered.tile.rows == 0) return false;
+    keys_ = PrefillKeys<Config>(p_, entered);
     begin_ = keys_.Begin();
     static_assert(PrefillShared<Config>::kWorkSlots % 2 == 0);
     sm90::Wait(at_.query_full, work.slot % 2);
@@ -306,12 +310,12 @@ class PrefillConsumer {
 
   // Where a four of the merged output of this thread lies.
   __device__ float4& MergedAt(int four) const {
-    const auto thread = static_cast<int>(sm90::Opaque(threadIdx.x));
     if constexpr (Config::kMergedInGlobal) {
-      return *(reinterpret_cast<float4*>(p_.prefill_merged) +
-               (int64_t{blockIdx.x} * Config::kMergedFours + four) * Config::kConsumers + thread);
+      constexpr int kOfCta = Config::kMergedFours * Config::kConsumers;
+      const uint32_t first = sm90::Opaque(blockIdx.x * kOfCta + threadIdx.x);
+      return reinterpret_cast<float4*>(p_.prefill_merged)[first + four * Config::kConsumers];
     } else {
-      return shared_.merged[four][thread];
+      return shared_.merged[four][sm90::Opaque(threadIdx.x)];
     }
   }
 
@@ -348,60 +352,148 @@ class PrefillConsumer {
       out_[half] = Row(half) >= tile.rows
                        ? nullptr
                        : p_.out + p_.QueryOffset(tile, tile.packed + Row(half), work.kv_head) +
-                             lane_ % 4 * 2;
+                             lane_ % 4 * 8;
     }
   }
 
-  // Begins to end a work, whose output is complete, and makes ready for the next one's.
+  // Begins to end a work, whose output is complete.
   __device__ Ending BeginFinish() {
-    CheckSum();
     const PrefillWork& work = shared_.work[work_.slot];
-    const AttentionTile& tile = work.tile;
-    const int rows = min(tile.rows - first_row_, 16);  // of this warp
-    Ending ending = is_merged_ ? Ending::kLastSplit : Ending::kOnlySplit;
-    if (__any_sync(0xffffffffu, wild_) || shared_.unsafe[work_.slot] != 0) {
+    if (work.part == PrefillPart::kFirst) return Ending::kNone;
+    CheckSum();
+    if (IsWild()) {
+      const int rows = min(work.tile.rows - first_row_, 16);  // of this warp
       if (lane_ == 0 && rows > 0) HandOver(work, rows);
-      ending = Ending::kNone;
-    } else {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float l = o_[kOutputs + 2 * half];
-        if (is_merged_) l = ieee::Add(merged_l_[half], l);
-        inverse_[half] = ieee::Div(1.0f, l);
-      }
+      return Ending::kNone;
     }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float l = o_[kOutputs + 2 * half];
+      if (is_merged_) l = ieee::Add(merged_l_[half], l);
+      inverse_[half] = ieee::Div(1.0f, l);
+    }
+    return is_merged_ ? Ending::kLastSplit : Ending::kOnlySplit;
+  }
+
+  // Goes from a work that has ended to the next one, whose first scores are made.
+  __device__ void GoOn() {
+    HandOn();
     __syncwarp();
     if (lane_ == 0) sm90::Arrive(at_.work_empty + 8 * work_.slot);
     work_.Advance();
     wild_ = false;
     is_merged_ = false;
     is_fresh_ = true;
-    return ending;
+    TakeUp();
   }
 
-  // A part of the output: what `ending` asks for.
-  __device__ void End(Ending ending, int step) {
-    constexpr int kFours = Config::kMergedFours / kValueSteps;
+  // Whether the fast path is not right for one of this warp's rows.
+  __device__ bool IsWild() const {
+    return __any_sync(0xffffffffu, wild_) || shared_.unsafe[work_.slot] != 0;
+  }
+
+  // At the end of a first part.
+  __device__ void HandOn() const {
+    const PrefillWork& work = shared_.work[work_.slot];
+    if (work.part != PrefillPart::kFirst) return;
+    const bool is_wild = IsWild();
+    const PrefillHanded<Config> handed(p_, work.cut_index);
 #pragma unroll
-    for (int four = kFours * step; four < kFours * (step + 1); ++four) {
-      float4& merged = MergedAt(four);
-      float* o = &o_[4 * four];
-      if (ending == Ending::kSplit || ending == Ending::kLastSplit) {
-        const float4 before = merged;
-        o[0] = ieee::Add(before.x, o[0]);
-        o[1] = ieee::Add(before.y, o[1]);
-        o[2] = ieee::Add(before.z, o[2]);
-        o[3] = ieee::Add(before.w, o[3]);
+    for (int i = 0; i < Config::kSumFours; ++i) {
+      handed.Sums(i) = {o_[4 * i], o_[4 * i + 1], o_[4 * i + 2], o_[4 * i + 3]};
+    }
+    handed.Rest() = {merged_l_[0], merged_l_[1], is_wild ? 1.0f : 0.0f, 0.0f};
+    if (is_merged_) {
+#pragma unroll 4
+      for (int i = 0; i < Config::kMergedFours; ++i) handed.Merged(i) = MergedAt(i);
+    }
+    handed.Publish();
+  }
+
+  // At the beginning of a second part, before its first output.
+  __device__ void TakeUp() {
+    const PrefillWork& work = shared_.work[work_.slot];
+    if (work.part != PrefillPart::kSecond) return;
+    const PrefillHanded<Config> handed(p_, work.cut_index);
+    handed.Await();
+#pragma unroll
+    for (int i = 0; i < Config::kSumFours; ++i) {
+      const float4 sums = sm90::LoadRelaxed(&handed.Sums(i));
+      o_[4 * i] = sums.x;
+      o_[4 * i + 1] = sums.y;
+      o_[4 * i + 2] = sums.z;
+      o_[4 * i + 3] = sums.w;
+    }
+    is_fresh_ = false;
+    const float4 rest = sm90::LoadRelaxed(&handed.Rest());
+    merged_l_[0] = rest.x;
+    merged_l_[1] = rest.y;
+    wild_ = wild_ || rest.z != 0;
+    const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
+    is_merged_ = keys.first / kSplitKeys < work.cut / kSplitKeys;
+    if (is_merged_) {
+#pragma unroll 2
+      for (int i = 0; i < Config::kMergedFours; ++i) {
+        MergedAt(i) = sm90::LoadRelaxed(&handed.Merged(i));
       }
-      if (ending == Ending::kFirstSplit || ending == Ending::kSplit) {
-        merged = {o[0], o[1], o[2], o[3]};
-      } else {
+    }
+  }
+
+  // A part of the output, one of kValueSteps: what `ending` asks for.
+  __device__ void End(Ending ending, int step) {
+    constexpr int kQuarters = Config::kMergedFours / 4;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          if (out_[half] == nullptr) continue;
-          *reinterpret_cast<uint32_t*>(out_[half] + 8 * four) = sm90::RoundToBf16Pair(
-              ieee::Mul(o[2 * half], inverse_[half]), ieee::Mul(o[2 * half + 1], inverse_[half]));
+    for (int i = kQuarters * step / kValueSteps; i < kQuarters * (step + 1) / kValueSteps; ++i) {
+      if (ending == Ending::kSplit || ending == Ending::kLastSplit) AddMerged(i);
+      if (ending == Ending::kFirstSplit || ending == Ending::kSplit) {
+#pragma unroll
+        for (int four = 4 * i; four < 4 * i + 4; ++four) {
+          MergedAt(four) = {o_[4 * four], o_[4 * four + 1], o_[4 * four + 2], o_[4 * four + 3]};
         }
+      } else {
+        Store(i);
+      }
+    }
+  }
+  __device__ void AddMerged(int sixteen) {
+#pragma unroll
+    for (int four = 4 * sixteen; four < 4 * sixteen + 4; ++four) {
+      const float4 before = MergedAt(four);
+      o_[4 * four] = ieee::Add(before.x, o_[4 * four]);
+      o_[4 * four + 1] = ieee::Add(before.y, o_[4 * four + 1]);
+      o_[4 * four + 2] = ieee::Add(before.z, o_[4 * four + 2]);
+      o_[4 * four + 3] = ieee::Add(before.w, o_[4 * four + 3]);
+    }
+  }
+  // Stores 32 columns. The four lanes of a quad have the columns of two rows by twos; they exchange
+  // them, so that each stores eight columns at once.
+  __device__ void Store(int sixteen) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      uint32_t pair[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float* o = &o_[16 * sixteen + 4 * i + 2 * half];
+        pair[i] =
+            sm90::RoundToBf16Pair(ieee::Mul(o[0], inverse_[half]), ieee::Mul(o[1], inverse_[half]));
+      }
+      TransposeQuad(pair);
+      if (out_[half] == nullptr) continue;
+      *reinterpret_cast<uint4*>(out_[half] + 32 * sixteen) = {pair[0], pair[1], pair[2], pair[3]};
+    }
+  }
+  // word i of lane q becomes word q of lane i.
+  __device__ void TransposeQuad(uint32_t (&word)[4]) const {
+#pragma unroll
+    for (int bit = 1; bit <= 2; bit *= 2) {
+      const bool is_upper = (lane_ & bit) != 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if ((i & bit) != 0) continue;
+        // An upper lane gives its lower word for the other's upper one.
+        const uint32_t given = is_upper ? word[i] : word[i | bit];
+        const uint32_t taken = __shfl_xor_sync(0xffffffffu, given, bit);
+        (is_upper ? word[i] : word[i | bit]) = taken;
       }
     }
   }
@@ -435,7 +527,7 @@ class PrefillConsumer {
   float s_[kScores];
   uint32_t probability_[kValueSteps][4];
   float o_[kOutputs + 4] = {};  // o, then l: of row 0 in the first two, of row 1 in the others
-  float merged_l_[2];
+  float merged_l_[2] = {};
   float inverse_[2];  // of l, and where the output of a row goes, while a work is being ended
   Bf16* out_[2];
 };

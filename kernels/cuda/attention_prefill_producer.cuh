@@ -18,14 +18,15 @@ class PrefillStream {
   __device__ PrefillStream(const AttentionParams& p, const PrefillAddresses<Config>& at)
       : p_(p), at_(at) {}
 
-  // Calls after_first() when the first copies are on their way.
-  template <typename AfterFirst>
-  __device__ void Load(const PrefillWork& work, const AfterFirst& after_first) {
-    const PrefillKeys<Config> keys(p_, work.tile);
+  // Calls before_end() once, when all copies but those of a few tiles are on their way.
+  template <typename BeforeEnd>
+  __device__ void Load(const PrefillWork& work, const BeforeEnd& before_end) {
+    constexpr int kEndKeys = 3 * Config::kTileKeys;
+    const PrefillKeys<Config> keys(p_, work);
     Loader loader(p_, work.tile.sequence, work.kv_head, keys.any, kIsValues);
     int begin = keys.Begin();
     loader.Find(begin);
-    bool is_first = true;
+    bool is_end = false;
 #pragma unroll 1
     for (; begin <= keys.any.last; begin += Config::kTileKeys) {
       loader.Take();
@@ -42,8 +43,10 @@ class PrefillStream {
       }
       cursor_.Advance();
       ++tiles_;
-      if (is_first) after_first();
-      is_first = false;
+      if (!is_end && begin + kEndKeys > keys.any.last) {
+        is_end = true;
+        before_end();
+      }
     }
   }
 
@@ -64,23 +67,23 @@ class PrefillKeysWarp {
  public:
   __device__ PrefillKeysWarp(const AttentionParams& p, PrefillShared<Config>& shared,
                              const PrefillAddresses<Config>& at)
-      : p_(p), shared_(shared), at_(at), lane_(static_cast<int>(threadIdx.x) % 32) {
-    tiles_ = p.counts->prefill_tiles;
-    heads_at_once_ = HeadsAtOnce();
+      : p_(p),
+        shared_(shared),
+        at_(at),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        heads_at_once_(HeadsAtOnce(p)) {
+    if (lane_ == 0) shared_.counts = *p.counts;
+    __syncwarp();
   }
 
   __device__ void Run() {
     PrefillStream<Config, false> stream(p_, at_);
-    PrefillWork work = WorkAt(static_cast<int>(blockIdx.x));
-    Publish(work);
-    while (work.tile.rows != 0) {
-      PrefillWork next;
-      // Early, so that the next queries can come.
-      stream.Load(work, [&] {
-        next = TakeWork();
-        Publish(next);
-      });
-      work = next;
+    Publish(FirstIndex());
+    for (;;) {
+      const PrefillWork& work = shared_.work[work_cursor_.Before().slot];
+      if (work.tile.rows == 0) break;
+      // In time for the next queries to come, but not before it is known who is ready for what.
+      stream.Load(work, [this] { Publish(NextIndex()); });
     }
     if (lane_ == 0) SignOff(stream.tiles());
   }
@@ -88,38 +91,39 @@ class PrefillKeysWarp {
  private:
   // Key heads whose keys and values stay in L2 together while all tiles of rows meet them.
   static constexpr int64_t kBytesAtOnce = int64_t{16} << 20;
-  __device__ int HeadsAtOnce() const {
-    const int64_t bytes = p_.counts->prefill_keys * 4 * Config::kHeadDim;  // of a head
-    const int heads = p_.kv_heads();
+  static __device__ int HeadsAtOnce(const AttentionParams& p) {
+    const int64_t bytes = p.counts->prefill_keys * 4 * Config::kHeadDim;  // of a head
+    const int heads = p.kv_heads();
     if (bytes * heads <= kBytesAtOnce) return heads;
     return max(static_cast<int>(kBytesAtOnce / bytes), 1);
   }
 
-  // Some heads with all tiles, the longest first, then the next heads.
   __device__ PrefillWork WorkAt(int index) const {
-    if (tiles_ == 0) return PrefillWork{};
-    const int per_round = tiles_ * heads_at_once_;
-    const int round = index / per_round;
-    const int first_head = round * heads_at_once_;
-    if (first_head >= p_.kv_heads()) return PrefillWork{};
-    const int heads = min(heads_at_once_, p_.kv_heads() - first_head);
-    const int in_round = index - round * per_round;
-    if (in_round >= tiles_ * heads) return PrefillWork{};
-    return {p_.prefill_tiles[in_round / heads], first_head + in_round % heads};
+    return PrefillWorks(shared_.counts, p_.prefill_tiles, p_.kv_heads(), heads_at_once_, p_.group,
+                        p_.window)
+        .At(index);
   }
 
-  __device__ PrefillWork TakeWork() const {
+  // Where works are cut, CTAs wait for each other's: none may be given to a CTA that has not begun.
+  __device__ bool IsFirstGiven() const { return shared_.counts.prefill_cut_tiles == 0; }
+  __device__ int FirstIndex() const {
+    return IsFirstGiven() ? static_cast<int>(blockIdx.x) : NextIndex();
+  }
+  __device__ int NextIndex() const {
     int ticket = 0;
     if (lane_ == 0) ticket = static_cast<int>(atomicAdd(&p_.counters->prefill_tickets, 1u));
-    return WorkAt(static_cast<int>(gridDim.x) + __shfl_sync(0xffffffffu, ticket, 0));
+    const int given = IsFirstGiven() ? static_cast<int>(gridDim.x) : 0;
+    return given + __shfl_sync(0xffffffffu, ticket, 0);
   }
 
-  __device__ void Publish(const PrefillWork& work) {
+  __device__ void Publish(int index) {
+    const PrefillWork work = WorkAt(index);
     sm90::Wait(at_.work_empty + 8 * work_cursor_.slot, work_cursor_.parity ^ 1);
     if (lane_ == 0) {
       shared_.work[work_cursor_.slot] = work;
       sm90::Arrive(at_.work_full + 8 * work_cursor_.slot);
     }
+    __syncwarp();
     work_cursor_.Advance();
   }
 
@@ -138,7 +142,7 @@ class PrefillKeysWarp {
   PrefillShared<Config>& shared_;
   const PrefillAddresses<Config>& at_;
   const int lane_;
-  int tiles_, heads_at_once_;
+  const int heads_at_once_;
   SlotCursor<PrefillShared<Config>::kWorkSlots> work_cursor_;
 };
 
@@ -191,12 +195,16 @@ class PrefillQueryLoader {
     }
   }
 
- private:
+  // Eight rows are passed through a few at a time. Of the row of a pass, and of this thread's chunk
+  // of it: where they lie in the eight.
   static constexpr int kRowChunks = Config::kHeadDim / kKvChunkDims;
   static constexpr int kRowsAtOnce = Config::kQueryThreads / kRowChunks;
   static constexpr int kPasses = kKvAtomTokens / kRowsAtOnce;
   static_assert(kRowsAtOnce * kPasses == kKvAtomTokens);
+  __device__ int RowInAtom(int pass) const { return first_row_ + pass * kRowsAtOnce; }
+  __device__ uint32_t ChunkInAtom(int pass) const { return in_atom_[pass]; }
 
+ private:
   const AttentionParams& p_;
   const PrefillAddresses<Config>& at_;
   const int chunk_, first_row_;
@@ -216,16 +224,15 @@ class PrefillQueryWarps {
     StartQuery(cursor);
     FinishQuery(cursor.slot);
     while (HasRows(cursor.slot)) {
-      const PrefillKeys<Config> keys(p_, shared_.work[cursor.slot].tile);
+      const PrefillKeys<Config> keys(p_, shared_.work[cursor.slot]);
       const int last = keys.any.last / Config::kTileKeys * Config::kTileKeys;
       for (int begin = keys.Begin(); begin < last; begin += Config::kTileKeys) {
         PrepareValues(keys, begin, cursor.slot);
       }
-      // The next queries may have to wait until the last scores are made, and the last output will
-      // wait for the first scores made of them.
+      PrepareValues(keys, last, cursor.slot);
+      // They may have to wait until the last scores are made.
       const auto next = cursor.After(1);
       StartQuery(next);
-      PrepareValues(keys, last, cursor.slot);
       FinishQuery(next.slot);
       __syncwarp();
       if (thread_ % 32 == 0) sm90::Arrive(at_.work_empty + 8 * cursor.slot);
@@ -234,6 +241,7 @@ class PrefillQueryWarps {
   }
 
  private:
+  using Loader = PrefillQueryLoader<Config>;
   static constexpr int kBarrier = 4;
 
   __device__ bool HasRows(int work_slot) const { return shared_.work[work_slot].tile.rows != 0; }
@@ -262,7 +270,7 @@ class PrefillQueryWarps {
     if (!keys.IsHidden(begin)) return;
     sm90::Wait(at_.values_loaded + 8 * stage, loaded_parity_ >> stage & 1);
     loaded_parity_ ^= 1u << stage;
-    const bool unsafe = Prepare(keys, begin, at_.Values(stage));
+    const bool unsafe = Prepare(keys, begin, shared_.values[stage]);
     sm90::FenceAsyncProxy();
     const bool any_unsafe = sm90::SyncNamedAny(kBarrier, Config::kQueryThreads, unsafe);
     if (thread_ == 0) {
@@ -272,42 +280,39 @@ class PrefillQueryWarps {
   }
 
   // Whether a value was found that is not finite.
-  __device__ bool Prepare(const PrefillKeys<Config>& keys, int begin, uint32_t values) const {
-    constexpr int kRowChunks = Config::kHeadDim / kKvChunkDims;
-    constexpr int kRowsAtOnce = Config::kQueryThreads / kRowChunks;
-    const int chunk = thread_ % kRowChunks;
-    bool unsafe = false;
-#pragma unroll 4
-    for (int row = thread_ / kRowChunks; row < Config::kTileKeys; row += kRowsAtOnce) {
-      const int key = begin + row;
-      if (keys.all.Meets(key, key + 1)) continue;
-      const uint32_t in_atom = KvChunkOffset(Config::kHeadDim, row % kKvAtomTokens, chunk);
-      auto* at = static_cast<uint4*>(__cvta_shared_to_generic(
-          values + row / kKvAtomTokens * Config::kValueAtomsBytes + in_atom));
-      if (!keys.any.Meets(key, key + 1)) {
-        *at = uint4{0, 0, 0, 0};
-      } else {
-        unsafe = unsafe || HasNonFinite(*at);
+  __device__ bool Prepare(const PrefillKeys<Config>& keys, int begin, uint8_t* values) const {
+    uint32_t carries = 0;
+#pragma unroll 2
+    for (int atom = 0; atom < Config::kTileKeys / kKvAtomTokens; ++atom) {
+      const int key = begin + atom * kKvAtomTokens;
+      if (keys.all.first <= key && key + kKvAtomTokens <= keys.all.last + 1) continue;
+#pragma unroll
+      for (int pass = 0; pass < Loader::kPasses; ++pass) {
+        const int own = key + loader_.RowInAtom(pass);
+        if (keys.all.Meets(own, own + 1)) continue;
+        auto* const at = reinterpret_cast<uint4*>(values + atom * Config::kValueAtomsBytes +
+                                                  loader_.ChunkInAtom(pass));
+        if (keys.any.Meets(own, own + 1)) {
+          carries |= ExponentCarries(at->x) | ExponentCarries(at->y) | ExponentCarries(at->z) |
+                     ExponentCarries(at->w);
+        } else {
+          *at = uint4{0, 0, 0, 0};
+        }
       }
     }
-    return unsafe;
+    return (carries & 0x80008000u) != 0;
   }
 
-  static __device__ bool HasNonFinite(const uint4& chunk) {
-    const uint32_t pairs[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
-    bool found = false;
-#pragma unroll
-    for (uint32_t pair : pairs) {
-      found = found || (pair & 0x7f80u) == 0x7f80u || (pair & 0x7f800000u) == 0x7f800000u;
-    }
-    return found;
+  // Of a pair of bf16: the highest bit of a half is set if its exponent is all ones.
+  static __device__ uint32_t ExponentCarries(uint32_t pair) {
+    return (pair & 0x7f807f80u) + 0x00800080u;
   }
 
   const AttentionParams& p_;
   PrefillShared<Config>& shared_;
   const PrefillAddresses<Config>& at_;
   const int thread_;
-  const PrefillQueryLoader<Config> loader_;
+  const Loader loader_;
   uint32_t query_parity_ = 0;
   typename Config::Cursor values_cursor_;
   uint32_t loaded_parity_ = 0;  // a bit a stage

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/attention_params.h"
+#include "kernels/cuda/attention_prefill_work.h"
 #include "kernels/cuda/attention_ring.cuh"
 
 namespace isobit::cuda {
@@ -18,7 +19,7 @@ struct PrefillConfig {
   static constexpr int kTileRows = PrefillTileRows(kHeadDim);
   static constexpr int kWarpgroups = kTileRows / 64;
   static constexpr int kWarpgroupRows = kTileRows / kWarpgroups;
-  static constexpr int kTileKeys = 64;
+  static constexpr int kTileKeys = kPrefillTileKeys;
   static constexpr int kStages = kHeadDim <= 64 ? 4 : 2;
   // Else wgmma reads them from shared memory, as there are no registers left.
   static constexpr bool kQueryInRegisters = kHeadDim <= 64;
@@ -41,23 +42,20 @@ struct PrefillConfig {
   // The output of the splits before, in fours of floats a thread.
   static constexpr int kMergedFours = kTileRows * kHeadDim / kConsumers / 4;
   static constexpr bool kMergedInGlobal = kHeadDim > 128;
+  // The output of a split and its l, likewise.
+  static constexpr int kSumFours = kMergedFours + 1;
   using Cursor = SlotCursor<kStages>;
 };
 
-// No rows: there is no more work.
-struct PrefillWork {
-  AttentionTile tile;
-  int kv_head;
-};
-
-// The keys of a tile of rows, cut into tiles.
+// The keys of a work, in tiles.
 template <class Config>
 struct PrefillKeys {
-  KeyRange any, all;  // that some row, that all rows see
+  KeyRange any;  // of the work, that some row sees
+  KeyRange all;  // that all rows see
 
   PrefillKeys() = default;
-  __device__ PrefillKeys(const AttentionParams& p, const AttentionTile& tile)
-      : any(tile.KeysOfAny(p.group, p.window)), all(tile.KeysOfAll(p.group, p.window)) {}
+  __device__ PrefillKeys(const AttentionParams& p, const PrefillWork& work)
+      : any(work.Keys(p.group, p.window)), all(work.tile.KeysOfAll(p.group, p.window)) {}
 
   // Where the first tile of keys begins.
   __device__ int Begin() const { return any.first / Config::kTileKeys * Config::kTileKeys; }
@@ -78,6 +76,7 @@ struct PrefillShared {
   uint8_t keys[Config::kStages][Config::kKeyTileBytes];
   uint8_t values[Config::kStages][Config::kValueTileBytes];
   float4 merged[Config::kMergedInGlobal ? 1 : Config::kMergedFours][Config::kConsumers];
+  PlanCounts counts;  // for the keys' warp
   PrefillWork work[kWorkSlots];
   int unsafe[kWorkSlots];  // the work met values that are not finite and that some row does not see
   alignas(8) uint64_t work_full[kWorkSlots];

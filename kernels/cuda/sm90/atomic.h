@@ -15,6 +15,18 @@ __device__ inline unsigned IncrementInOrder(unsigned* counter, unsigned last) {
   return before;
 }
 
+// A word of global memory by which one thread tells another, of any CTA, that something is written.
+// What this thread has written or seen written before is visible to whoever reads the word, with
+// LoadAcquire, as it is now.
+__device__ inline void StoreRelease(unsigned* to, unsigned value) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+__device__ inline unsigned LoadAcquire(const unsigned* from) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+
 }  // namespace isobit::sm90
 
 #endif  // ISOBIT_KERNELS_CUDA_SM90_ATOMIC_H_

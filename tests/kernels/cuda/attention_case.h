@@ -69,8 +69,10 @@ class AttentionOnBackend {
 
   // Runs the operation into a poisoned output and returns it.
   std::vector<Bf16> Run();
-  // Queues the operation only.
+  // The steps of Run(): queues the operation only; waits for it.
+  void Poison();
   void Queue();
+  std::vector<Bf16> Output();
 
  private:
   std::unique_ptr<Buffer> Load(const void* data, size_t bytes);

@@ -9,6 +9,7 @@
 #include "kernels/cuda/qualify_inputs.h"
 #include "tests/kernels/cuda/attention_case.h"
 #include "tests/kernels/cuda/attention_oracle.h"
+#include "tests/kernels/cuda/attention_plan_run.h"
 #include "tests/kernels/cuda/twin_backends.h"
 
 namespace isobit {
@@ -35,13 +36,15 @@ class CudaAttentionTest : public TwinBackends {
 
   void CheckAgainstOracle(const AttentionShape& shape, const std::vector<SequenceRows>& rows,
                           Scores scores) {
-    const AttentionInputs in = MakeInputs(shape, rows, scores, ++seed_);
+    CheckAgainstOracle(MakeInputs(shape, rows, scores, ++seed_), Name(shape, scores));
+  }
+  void CheckAgainstOracle(const AttentionInputs& in, const std::string& what) {
     const auto expected = RunOracle(in);
     AttentionOnBackend on_cuda(cuda(), in);
     const auto actual = on_cuda.Run();
-    ExpectEqualBits(actual, expected, int64_t{shape.heads} * shape.head_dim, Name(shape, scores));
+    ExpectEqualBits(actual, expected, int64_t{in.shape.heads} * in.shape.head_dim, what);
     // Again, with other work on other SMs: a race would show.
-    ExpectEqualBits(on_cuda.Run(), actual, 1, "repeated, " + Name(shape, scores));
+    ExpectEqualBits(on_cuda.Run(), actual, 1, "repeated, " + what);
   }
 
   std::vector<Bf16> RunOracle(const AttentionInputs& in) {
@@ -229,6 +232,120 @@ TEST_F(CudaAttentionTest, PrefillOfMoreTilesThanCtas) {
 // Heads are taken a few at a time, the last time fewer, as all of them would not fit in L2.
 TEST_F(CudaAttentionTest, PrefillOfHeadsInTurn) {
   CheckAgainstOracle({10, 5, 128, 16}, {{8500, 150}, {0, 70}}, Scores::kNormal);
+}
+
+// ---- Works of the prefill kernel that are cut in two: there are few and long ones for each CTA
+
+struct CutCase {
+  AttentionShape shape;
+  std::vector<SequenceRows> rows;
+};
+const CutCase kCutCases[] = {
+    {{32, 8, 128, 16}, {{2000, 820}}},
+    {{32, 8, 64, 32}, {{2400, 500}, {3000, 330}}},
+    {{16, 8, 256, 16}, {{1600, 1100}}},
+    // A window, so that first parts hide keys too.
+    {{32, 8, 64, 16, 1500}, {{3100, 830}}},
+    {{32, 8, 128, 16, 1300}, {{2200, 820}}},
+    // All heads of one key head; short works and decoding rows beside them.
+    {{16, 1, 64, 16}, {{2000, 1700}, {0, 70}}},
+    {{32, 8, 64, 16}, {{2000, 820}, {0, 100}, {700, 1}, {5, 20}, {900, 60}}},
+};
+
+TEST_F(CudaAttentionTest, CutWorks) {
+  for (const CutCase& c : kCutCases) {
+    ASSERT_GT(PlanPrefillOnGpu(c.shape, c.rows, Multiprocessors()).counts.prefill_cut_tiles, 0);
+    for (Scores scores : {Scores::kNormal, Scores::kShelves, Scores::kNotFinite}) {
+      CheckAgainstOracle(c.shape, c.rows, scores);
+    }
+  }
+}
+
+// What the fast path leaves to the split kernel lies in the first keys, in the last ones before the
+// rows' own, or among those: in first parts, second parts or both, of a few heads.
+TEST_F(CudaAttentionTest, CutWorksWithOddKeysAndValues) {
+  constexpr Bf16 kNan = {0x7fc0}, kInfinity = {0x7f80}, kHuge = {0x4700};
+  for (const CutCase& c : {kCutCases[0], kCutCases[2], kCutCases[3]}) {
+    const AttentionInputs normal = MakeInputs(c.shape, c.rows, Scores::kNormal, 31);
+    const int first = c.rows[0].first, width = c.shape.kv_heads * c.shape.head_dim;
+    for (const std::vector<int>& positions : {std::vector<int>{70},
+                                              {first - 1300},
+                                              {first - 5},
+                                              {first + 400},
+                                              {first - 1300, first}}) {
+      for (const auto& [key, value] : {std::pair(kNan, kNan), std::pair(kHuge, kInfinity)}) {
+        AttentionInputs in = normal;
+        for (const int position : positions) {
+          const auto row = static_cast<size_t>(position * width);
+          in.keys[row + 3] = key;
+          in.values[row + static_cast<size_t>(c.shape.head_dim) + 5] = value;
+        }
+        CheckAgainstOracle(in, "odd key at " + std::to_string(positions[0]));
+      }
+    }
+  }
+}
+
+// The rows from `begin` to `end` of inputs of one sequence, as a batch of their own.
+AttentionInputs SomeRows(const AttentionInputs& in, int begin, int end) {
+  AttentionInputs some = in;
+  const SequenceRows& all = in.sequences[0];
+  some.sequences = {{all.first + begin, end - begin}};
+  some.rows = end - begin;
+  some.max_context = some.history_rows = all.first + end;
+  some.position.assign(in.position.begin() + begin, in.position.begin() + end);
+  some.sequence.resize(static_cast<size_t>(some.rows));
+  some.history.resize(static_cast<size_t>(some.rows));
+  some.first_row = {0, end - begin};
+  const int width = in.shape.heads * in.shape.head_dim;
+  some.q.assign(in.q.begin() + begin * width, in.q.begin() + end * width);
+  const int64_t kv_width = int64_t{in.shape.kv_heads} * in.shape.head_dim;
+  some.keys.resize(static_cast<size_t>(some.history_rows * kv_width));
+  some.values.resize(some.keys.size());
+  return some;
+}
+
+// In batches with fewer tiles than CTAs nothing is cut.
+TEST_F(CudaAttentionTest, CutWorksAsInSmallerBatches) {
+  for (const CutCase& c : {kCutCases[0], kCutCases[2]}) {
+    const int rows = c.rows[0].rows, half = rows / 2;
+    const AttentionInputs in = MakeInputs(c.shape, c.rows, Scores::kPeaky, 51);
+    const auto whole = AttentionOnBackend(cuda(), in).Run();
+    const std::vector<Bf16>::const_iterator cut = whole.begin() + half * (whole.size() / rows);
+    for (const auto& [begin, end] : {std::pair(0, half), std::pair(half, rows)}) {
+      const AttentionInputs some = SomeRows(in, begin, end);
+      EXPECT_EQ(
+          PlanPrefillOnGpu(c.shape, some.sequences, Multiprocessors()).counts.prefill_cut_tiles, 0);
+      ExpectEqualBits(
+          AttentionOnBackend(cuda(), some).Run(),
+          begin == 0 ? std::vector<Bf16>(whole.begin(), cut) : std::vector<Bf16>(cut, whole.end()),
+          c.shape.heads * c.shape.head_dim, "rows from " + std::to_string(begin));
+    }
+  }
+}
+
+// Recorded and replayed, in turn with inputs that leave NaN wherever results are handed on.
+TEST_F(CudaAttentionTest, CutWorksReplayed) {
+  for (const CutCase& c : {kCutCases[0], kCutCases[2]}) {
+    const AttentionInputs in = MakeInputs(c.shape, c.rows, Scores::kNormal, 41);
+    AttentionInputs poison = in;
+    std::fill(poison.keys.begin(), poison.keys.end(), Bf16{0x7fc0});
+    std::fill(poison.values.begin(), poison.values.end(), Bf16{0x7fc0});
+    AttentionOnBackend on_cuda(cuda(), in), poisoned(cuda(), poison);
+    const auto expected = RunOracle(in);
+    ExpectEqualBits(on_cuda.Run(), expected, 1, "run");
+    poisoned.Run();
+    const auto recording = cuda().Record([&] { on_cuda.Queue(); });
+    const auto poisoning = cuda().Record([&] { poisoned.Queue(); });
+    ASSERT_NE(recording, nullptr);
+    ASSERT_NE(poisoning, nullptr);
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(cuda().Replay(*poisoning));
+      on_cuda.Poison();
+      ASSERT_TRUE(cuda().Replay(*recording));
+      ExpectEqualBits(on_cuda.Output(), expected, 1, "replay " + std::to_string(i));
+    }
+  }
 }
 
 TEST_F(CudaAttentionTest, LongDecode) {
