@@ -90,7 +90,11 @@ PlanRequest AttentionRunner::MakeRequest(const Attention& op) const {
   request.whole_tiles =
       PartialFloats(request, limits, op.kv_heads, op.head_dim) * int64_t{sizeof(float)} >
       kMaxPartialBytes;
-  request.joins_splits = Works(limits, op.kv_heads) > multiprocessors_;
+  // When a tile begins, the others are on average half done; so two thirds of a round behind it
+  // keep all multiprocessors busy until it is done.
+  if (Works(limits, op.kv_heads) > multiprocessors_) {
+    request.whole_tiles_behind = static_cast<int>(DivideUp(2 * multiprocessors_, 3 * op.kv_heads));
+  }
   return request;
 }
 

@@ -54,9 +54,10 @@ struct PlanRequest {
   RowBatch batch;
   Divisor group{1};
   int window = 0;
-  int split_tile_rows = 0;    // packed rows of a tile of the split kernel, at most kSplitTileRows
-  bool whole_tiles = false;   // the split kernel's units take all splits of a tile
-  bool joins_splits = false;  // they do if there are two and the last is short
+  int split_tile_rows = 0;   // packed rows of a tile of the split kernel, at most kSplitTileRows
+  bool whole_tiles = false;  // the split kernel's units take all splits of a tile
+  // If not 0, they do if the keys of so many tiles like it are behind it, for each key head.
+  int whole_tiles_behind = 0;
   // Sequences with at least this many go to the prefill kernel; 0: none.
   int prefill_packed_rows = 0;
   int prefill_tile_rows = 0;  // packed rows of its tiles

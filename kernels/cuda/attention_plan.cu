@@ -25,14 +25,39 @@ struct Totals {
   __device__ Totals operator-(const Totals& b) const { return {tiles - b.tiles, units - b.units}; }
 };
 
-__device__ Totals InclusiveWarpScan(Totals value) {
+__device__ Totals ShuffleUp(const Totals& value, int distance) {
+  return {__shfl_up_sync(0xffffffffu, value.tiles, distance),
+          __shfl_up_sync(0xffffffffu, value.units, distance)};
+}
+__device__ int64_t ShuffleUp(int64_t value, int distance) {
+  return __shfl_up_sync(0xffffffffu, static_cast<long long>(value), distance);
+}
+
+template <typename T>
+__device__ T InclusiveWarpScan(T value) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int distance = 1; distance < 32; distance *= 2) {
-    const Totals before = {__shfl_up_sync(0xffffffffu, value.tiles, distance),
-                           __shfl_up_sync(0xffffffffu, value.units, distance)};
+    const T before = ShuffleUp(value, distance);
     if (lane >= distance) value = value + before;
   }
   return value;
+}
+
+// The sum over all threads in front of this one; adds that over all threads to *sum. of_warp: one a
+// warp, in shared memory.
+template <typename T>
+__device__ T ExclusiveScan(const T& own, T* of_warp, T* sum) {
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const T scanned = InclusiveWarpScan(own);
+  if (lane == 31) of_warp[warp] = scanned;
+  __syncthreads();
+  T before = scanned - own;
+  for (int w = 0; w < kWarps; ++w) {
+    if (w < warp) before = before + of_warp[w];
+    *sum = *sum + of_warp[w];
+  }
+  __syncthreads();
+  return before;
 }
 
 __device__ int DivideUp(int a, int b) { return (a + b - 1) / b; }
@@ -63,6 +88,7 @@ struct PlanShared {
   Counter prefill_keys;
   Counter prefill_cost, prefill_bound;  // CostOf all tiles; a time that whole tiles take
   Totals of_warp[kWarps];
+  int64_t keys_of_warp[kWarps];
 };
 
 // ---- Prefill tiles, longest first
@@ -182,37 +208,58 @@ __device__ PrefillCounts PlanPrefill(const PlanRequest& request, AttentionTile* 
 
 // ---- Units of the split kernel, in the order of sequences
 
-// A short split behind another one is not worth a unit of its own.
+// A unit of all splits needs no merge, and fewer units begin and end; units of one split are spread
+// better. So tiles are whole as long as there is enough to do behind them; and if all but the last
+// of their splits are one, and that is short.
 constexpr int kShortSplitKeys = kSplitKeys / 4;
 
-__device__ Totals OfTile(const PlanRequest& request, const AttentionTile& tile) {
+// keys_behind: of tiles of later sequences.
+__device__ Totals OfTile(const PlanRequest& request, const AttentionTile& tile,
+                         int64_t keys_behind) {
+  if (request.whole_tiles) return {1, 1};
   const KeyRange keys = tile.KeysOfAny(request.group, request.window);
   const int splits = keys.last / kSplitKeys - keys.first / kSplitKeys + 1;
-  const bool is_joined =
-      request.joins_splits && splits == 2 && keys.last % kSplitKeys < kShortSplitKeys;
-  return {1, request.whole_tiles || is_joined ? 1 : splits};
+  if (request.whole_tiles_behind > 0) {
+    const int64_t length = keys.last - keys.first + 1;
+    if (length * request.whole_tiles_behind <= keys_behind) return {1, 1};
+    if (splits == 2 && keys.last % kSplitKeys < kShortSplitKeys) return {1, 1};
+  }
+  return {1, splits};
+}
+
+// visit(tile) for the split kernel's tiles of a sequence.
+template <typename Visit>
+__device__ void ForSplitTiles(const PlanRequest& request, const SequenceRows& rows,
+                              const Visit& visit) {
+  if (rows.IsPrefill(request)) return;
+  for (int packed = 0; packed < rows.packed_rows; packed += request.split_tile_rows) {
+    visit(rows.Tile(packed, request.split_tile_rows));
+  }
 }
 
 // What a sequence adds. One thread.
-__device__ Totals OfSequence(const PlanRequest& request, int sequence) {
-  const SequenceRows rows(request, sequence);
+__device__ Totals OfSequence(const PlanRequest& request, int sequence, int64_t keys_behind) {
   Totals totals;
-  if (rows.IsPrefill(request)) return totals;
-  for (int packed = 0; packed < rows.packed_rows; packed += request.split_tile_rows) {
-    totals = totals + OfTile(request, rows.Tile(packed, request.split_tile_rows));
-  }
+  ForSplitTiles(request, SequenceRows(request, sequence), [&](const AttentionTile& tile) {
+    totals = totals + OfTile(request, tile, keys_behind);
+  });
   return totals;
+}
+__device__ int64_t KeysOfSequence(const PlanRequest& request, int sequence) {
+  int64_t sum = 0;
+  ForSplitTiles(request, SequenceRows(request, sequence), [&](const AttentionTile& tile) {
+    const KeyRange keys = tile.KeysOfAny(request.group, request.window);
+    sum += keys.last - keys.first + 1;
+  });
+  return sum;
 }
 
 // Writes a sequence's units behind those that are there already. One warp.
-__device__ void WriteUnits(const PlanRequest& request, int sequence, Totals before,
-                           SplitUnit* units) {
+__device__ void WriteUnits(const PlanRequest& request, int sequence, int64_t keys_behind,
+                           Totals before, SplitUnit* units) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const SequenceRows rows(request, sequence);
-  if (rows.IsPrefill(request)) return;
-  for (int packed = 0; packed < rows.packed_rows; packed += request.split_tile_rows) {
-    const AttentionTile tile = rows.Tile(packed, request.split_tile_rows);
-    const Totals of_tile = OfTile(request, tile);
+  ForSplitTiles(request, SequenceRows(request, sequence), [&](const AttentionTile& tile) {
+    const Totals of_tile = OfTile(request, tile, keys_behind);
     const KeyRange keys = tile.KeysOfAny(request.group, request.window);
     const int first_split = keys.first / kSplitKeys;
     const bool is_whole = of_tile.units == 1 && keys.last / kSplitKeys > first_split;
@@ -221,35 +268,43 @@ __device__ void WriteUnits(const PlanRequest& request, int sequence, Totals befo
                                  before.tiles};
     }
     before = before + of_tile;
-  }
+  });
 }
 
 // Returns how many there are. Sequences are taken a thread each to count, then a warp each to
 // write.
 __device__ int PlanSplits(const PlanRequest& request, SplitUnit* units, PlanShared& shared) {
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32;
   const auto sequences = static_cast<int>(request.batch.sequences);
-  Totals before_round;
+  int64_t keys = 0;
+  if (request.whole_tiles_behind > 0) {
+    int64_t own = 0;
+    for (int s = thread; s < sequences; s += kThreads) own += KeysOfSequence(request, s);
+    ExclusiveScan(own, shared.keys_of_warp, &keys);
+  }
+  int64_t keys_seen = 0;
+  Totals seen;
   for (int round = 0; round < sequences; round += kThreads) {
-    const Totals own = round + thread < sequences ? OfSequence(request, round + thread) : Totals{};
-    const Totals scanned = InclusiveWarpScan(own);
-    if (lane == 31) shared.of_warp[warp] = scanned;
-    __syncthreads();
-    Totals before = before_round;
-    for (int w = 0; w < kWarps; ++w) {
-      if (w < warp) before = before + shared.of_warp[w];
-      before_round = before_round + shared.of_warp[w];
+    const bool has_sequence = round + thread < sequences;
+    int64_t behind = 0;
+    if (request.whole_tiles_behind > 0) {
+      const int64_t own = has_sequence ? KeysOfSequence(request, round + thread) : 0;
+      const int64_t seen_before = keys_seen;
+      const int64_t before = ExclusiveScan(own, shared.keys_of_warp, &keys_seen);
+      behind = keys - seen_before - before - own;
     }
-    before = before + scanned - own;
+    const Totals own = has_sequence ? OfSequence(request, round + thread, behind) : Totals{};
+    const Totals seen_before = seen;
+    const Totals before = seen_before + ExclusiveScan(own, shared.of_warp, &seen);
     // The warp writes the sequences of its lanes.
     for (int i = 0; i < 32 && round + warp * 32 + i < sequences; ++i) {
       const Totals of_lane = {__shfl_sync(0xffffffffu, before.tiles, i),
                               __shfl_sync(0xffffffffu, before.units, i)};
-      WriteUnits(request, round + warp * 32 + i, of_lane, units);
+      const int64_t behind_lane = __shfl_sync(0xffffffffu, static_cast<long long>(behind), i);
+      WriteUnits(request, round + warp * 32 + i, behind_lane, of_lane, units);
     }
-    __syncthreads();
   }
-  return before_round.units;
+  return seen.units;
 }
 
 // One CTA.
@@ -273,7 +328,7 @@ bool operator==(const PlanRequest& a, const PlanRequest& b) {
     return std::make_tuple(r.batch.rows, r.batch.sequences, r.batch.position, r.batch.sequence,
                            r.batch.first_row, r.batch.page_table, r.batch.page_table_stride,
                            r.batch.max_context, r.group.value(), r.window, r.split_tile_rows,
-                           r.whole_tiles, r.joins_splits, r.prefill_packed_rows,
+                           r.whole_tiles, r.whole_tiles_behind, r.prefill_packed_rows,
                            r.prefill_tile_rows, r.prefill_ctas, r.kv_heads);
   };
   return key(a) == key(b);

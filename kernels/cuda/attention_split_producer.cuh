@@ -21,10 +21,12 @@ class SplitStream {
   __device__ SplitStream(const AttentionParams& p, const SplitRing<Config>& ring, bool values)
       : p_(p), ring_(ring), values_(values) {}
 
-  // when_full() is called once, when the ring has been filled or all is loaded.
-  template <typename WhenFull>
-  __device__ void Load(const SplitWork& work, const WhenFull& when_full) {
+  // near_end() is called once: when all but the last step is loaded, and `chunks_first` chunks at
+  // least, or all.
+  template <typename NearEnd>
+  __device__ void Load(const SplitWork& work, int chunks_first, const NearEnd& near_end) {
     int chunks = 0;
+    bool is_near_end = false;
     const KeyRange keys = work.tile.KeysOfAny(p_.group, p_.window);
     Loader loader(p_, work.tile.sequence, work.kv_head, keys, values_);
     loader.Find(StepWalk<Config>{work.KeysOf(work.first_split, keys)}.Begin());
@@ -38,13 +40,18 @@ class SplitStream {
 #pragma unroll
         for (int chunk = 0; chunk < Config::kChunksPerStep; ++chunk) {
           if (!walk.HasChunk(step, chunk)) continue;
-          if (++chunks == Config::kSlots + 1) when_full();
+          ++chunks;
           if (chunk == 0) Start<0>(loader, step, work.tile.position);
           if (chunk == 1) Start<1>(loader, step, work.tile.position);
         }
+        const bool is_late = split + 1 == work.end_split && !walk.Has(step + 2 * Config::kStepKeys);
+        if (!is_near_end && is_late && chunks >= chunks_first) {
+          is_near_end = true;
+          near_end();
+        }
       }
     }
-    if (chunks <= Config::kSlots) when_full();
+    if (!is_near_end) near_end();
   }
 
  private:
@@ -105,10 +112,12 @@ class SplitKeysWarp {
   // Tells the others of a unit and streams its keys. Returns where to go on.
   __device__ int Feed(const SplitWork& work, bool first, SplitStream<Config>& stream) {
     if (work.part.IsEmpty()) return INT_MAX;
-    int ticket = first ? 0 : TakeTicket();
+    int ticket = 0;
     Publish(work);
-    stream.Load(work, [&] {
-      if (!first || IsSingleRound()) return;
+    // The next unit is taken late: another CTA may be done with its own earlier. Tickets are there
+    // when the kernels in front have ended, and until then the ring is filled.
+    stream.Load(work, first ? Config::kSlots : 0, [&] {
+      if (IsSingleRound()) return;
       sm90::WaitForPriorKernels();
       ticket = TakeTicket();
     });
@@ -219,7 +228,7 @@ __device__ void RunSplitValuesWarp(const AttentionParams& p, const SplitShared<C
     sm90::Wait(at.work_full + 8 * cursor.slot, cursor.parity);
     const SplitWork& work = shared.work[cursor.slot];
     if (work.tile.rows == 0) return;
-    stream.Load(work, [] {});
+    stream.Load(work, 0, [] {});
     if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
   }
 }

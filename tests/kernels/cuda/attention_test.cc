@@ -204,6 +204,22 @@ TEST_F(CudaAttentionTest, MixedBatches) {
   }
 }
 
+// While a CTA loads the keys of a unit it gets ready for the next one, if the unit is long enough.
+TEST_F(CudaAttentionTest, SeveralUnitsACta) {
+  std::vector<SequenceRows> rows;
+  for (int i = 0; i < 130; ++i) rows.push_back({i % 40 == 7 ? 1100 : i * 37 % 300, 1});
+  for (int head_dim : {64, 80, 128, 256}) {
+    CheckAgainstReference({4, 2, head_dim, 16}, rows, Scores::kNormal);
+  }
+  CheckAgainstReference({6, 2, 128, 32}, rows, Scores::kNotFinite);
+}
+
+TEST_F(CudaAttentionTest, SeveralShortUnitsACta) {
+  std::vector<SequenceRows> rows;
+  for (int i = 0; i < 140; ++i) rows.push_back({i * 37 % 150, 1});
+  CheckAgainstReference({4, 2, 64, 16}, rows, Scores::kNormal);
+}
+
 // ---- Against the specification on the GPU
 
 TEST_F(CudaAttentionTest, LongPrefill) {
@@ -372,6 +388,16 @@ TEST_F(CudaAttentionTest, ManySequences) {
   CheckAgainstOracle({8, 2, 64, 16}, rows, Scores::kNormal);
   for (size_t i = 0; i < rows.size(); i += 3) rows[i].rows = static_cast<int>(i % 90);
   CheckAgainstOracle({8, 2, 128, 32}, rows, Scores::kNormal);
+}
+
+// With enough to do behind them, tiles are taken whole: a CTA goes from split to split.
+TEST_F(CudaAttentionTest, WholeTiles) {
+  std::vector<SequenceRows> rows;
+  for (int i = 0; i < 100; ++i) rows.push_back({i < 6 ? 2200 - 170 * i : i * 67 % 700, 1});
+  for (Scores scores : {Scores::kNormal, Scores::kRising, Scores::kShelves, Scores::kNotFinite}) {
+    CheckAgainstOracle({8, 8, 16, 16}, rows, scores);
+  }
+  CheckAgainstOracle({16, 8, 32, 32, 1500}, rows, Scores::kNegative);
 }
 
 // ---- What the tests above rest on
