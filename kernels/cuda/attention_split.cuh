@@ -43,9 +43,10 @@ __device__ void InitSplitBarriers(const SplitAddresses<Config>& at) {
   }
   if (thread >= 32 && thread < 32 + SplitShared<Config>::kWorkSlots) {
     sm90::InitBarrier(at.work_full + 8 * (thread - 32), 1);
-    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), Config::kWarps + 1);
+    sm90::InitBarrier(at.work_empty + 8 * (thread - 32),
+                      (Config::kWarps + 1) * Config::kReleasingLanes);
     sm90::InitBarrier(at.stored + 8 * (thread - 32), Config::kWarps);
-    sm90::InitBarrier(at.told + 8 * (thread - 32), 1);
+    sm90::InitBarrier(at.told + 8 * (thread - 32), Config::kReleasingLanes);
     sm90::FenceBarrierInit();
   }
   if constexpr (Config::kShared) {
@@ -73,7 +74,7 @@ __device__ void FinishUnit(const AttentionParams& p, const SplitShared<Config>& 
     MergeSplits<Config::kHeadDim, Config::kConsumers>(p, work, static_cast<int>(threadIdx.x));
   }
   __syncwarp();
-  if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+  if (threadIdx.x % 32 < Config::kReleasingLanes) sm90::Arrive(at.work_empty + 8 * cursor.slot);
 }
 
 // The units of a CTA, by one warp.

@@ -129,10 +129,8 @@ class SplitStoredWarp {
       const bool merges = work.splits > 1 && IsLastOfTile(work);
       const bool merges_here = merges && HasWork(cursor.After(1));
       __syncwarp();
-      if (lane_ == 0) {
-        shared_.merges[cursor.slot] = merges && !merges_here;
-        sm90::Arrive(at_.told + 8 * cursor.slot);
-      }
+      if (lane_ == 0) shared_.merges[cursor.slot] = merges && !merges_here;
+      if (lane_ < Config::kReleasingLanes) sm90::Arrive(at_.told + 8 * cursor.slot);
       if (merges_here) MergeSplits<Config::kHeadDim, 32>(p_, work, lane_);
     }
   }

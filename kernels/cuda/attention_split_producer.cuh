@@ -229,7 +229,8 @@ __device__ void RunSplitValuesWarp(const AttentionParams& p, const SplitShared<C
     const SplitWork& work = shared.work[cursor.slot];
     if (work.tile.rows == 0) return;
     stream.Load(work, 0, [] {});
-    if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+    __syncwarp();
+    if (threadIdx.x % 32 < Config::kReleasingLanes) sm90::Arrive(at.work_empty + 8 * cursor.slot);
   }
 }
 
