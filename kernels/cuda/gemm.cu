@@ -63,6 +63,12 @@ bool AllowsVectors(const Gemm& op, int64_t outputs) {
          IsAligned(op.out_fp32, 16);
 }
 
+// What is asked for, as far as the plan gains by it.
+GemmLaunch LaunchOf(const GemmPlan& plan, GemmLaunch launch) {
+  launch.early_start = launch.early_start && plan.starts_early;
+  return launch;
+}
+
 GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
                       const GemmLaunch& launch) {
   const PackedLayout& layout = weight.layout;
@@ -154,8 +160,8 @@ cudaError_t LaunchGemm(const Gemm& op, const PackedMatrix& weight, const GemmPla
                        const GemmLaunch& launch, cudaStream_t stream) {
   assert(weight.layout.cols % kGemmColsMultiple == 0);
   assert(weight.layout.gate_up == IsGate(op.epilogue) && weight.layout.heads.head_dim == 0);
-  return LaunchKernel(MakeParams(op, weight, plan, launch), op, weight.layout, plan, launch,
-                      stream);
+  const GemmLaunch how = LaunchOf(plan, launch);
+  return LaunchKernel(MakeParams(op, weight, plan, how), op, weight.layout, plan, how, stream);
 }
 
 cudaError_t LaunchQkvProjection(const QkvProjection& op, const PackedMatrix& weight,
@@ -167,9 +173,10 @@ cudaError_t LaunchQkvProjection(const QkvProjection& op, const PackedMatrix& wei
   assert(rope.rotary_dim == rows.rotary_dim || rope.rotary_dim == 0);
   assert(rope.q_norm == nullptr && rope.k_norm == nullptr);
   assert(IsAligned(rope.q, 16) && IsAligned(rope.cos, 16) && IsAligned(rope.sin, 16));
-  GemmParams p = MakeParams(op.projection, weight, plan, launch);
+  const GemmLaunch how = LaunchOf(plan, launch);
+  GemmParams p = MakeParams(op.projection, weight, plan, how);
   p.qkv = MakeQkvParams(rope, rows, cache);
-  return LaunchKernel(p, op.projection, weight.layout, plan, launch, stream);
+  return LaunchKernel(p, op.projection, weight.layout, plan, how, stream);
 }
 
 }  // namespace isobit::cuda

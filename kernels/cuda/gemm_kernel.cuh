@@ -63,7 +63,7 @@ struct Ring {
   int stages;
 
   __device__ Ring(uint32_t base, const GemmParams& p)
-      : x(base), x_box_bytes(p.tokens * kBoxRowBytes), stages(p.stages) {
+      : x(base), x_box_bytes(BoxBytes(p.tokens)), stages(p.stages) {
     constexpr int kRows = Config::kTileRows;
     weight = x + RingBytes(p.tokens, Config::kBoxes, stages);
     staging_offset = RingBytes(p.tokens + kRows, Config::kBoxes, stages);
@@ -219,7 +219,7 @@ __device__ void LoadX(const GemmParams& p, const Ring<Config>& ring, uint32_t ra
     const int first_token = Schedule<Config>::FirstToken(p, tile, rank);
     for (int box = 0; box < p.k_boxes; box += Config::kBoxes) {
       sm90::Wait(ring.Empty(cursor.slot), cursor.parity ^ 1);
-      sm90::ArriveExpectBytes(ring.Full(cursor.slot), Config::kBoxes * ring.x_box_bytes);
+      sm90::ArriveExpectBytes(ring.Full(cursor.slot), Config::kBoxes * p.tokens * kBoxRowBytes);
 #pragma unroll
       for (int b = 0; b < Config::kBoxes; ++b) {
         sm90::TensorCopy2D(ring.XBox(cursor.slot, b), &p.x, (box + b) * kBoxCols, first_token,

@@ -10,7 +10,8 @@
 namespace isobit::cuda {
 namespace {
 
-constexpr int kWarpgroupTokens = 64;
+// Token tiles beyond the fewest that are worth a try.
+constexpr int kMoreTokenTiles = 2;
 // As many tokens as weight rows in flight, about: the fewest bytes for all multiprocessors.
 constexpr int kBandTokens = 2048;
 // What a CTA may take (227 KB); barriers included.
@@ -35,25 +36,26 @@ std::vector<GemmKernelId> ListKernels() {
 // What a plan takes, in cycles, for choosing between plans. Memory and multiprocessors work side by
 // side; whichever takes longer counts, and a little of the other, and the end of the last tiles,
 // when there is nothing to load. The constants are fitted to measurements of all kernels on an H200
-// (PERFORMANCE.md): of 60 cases from 1 to 768 rows the kernel chosen is within 2% of the fastest in
-// 55 and within 5% in all.
+// (PERFORMANCE.md): of 68 cases from 1 to 768 rows the plan chosen is within 2% of the fastest in
+// 60 and within 5% in 66.
 double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
-  constexpr double kMemoryBytesPerCycle = 2605;
-  constexpr double kMemoryStartCycles = 4500;
-  constexpr double kSingleBoxPenalty = 1.14;  // shorter pieces of memory
-  constexpr double kXPenalty = 0.12;          // of a byte of x from L2, beside one from memory
-  constexpr double kRereadPenalty = 0.187;    // of weights, a token tile
+  constexpr double kMemoryBytesPerCycle = 2604;
+  constexpr double kMemoryStartCycles = 2860;
+  constexpr double kSingleBoxPenalty = 1.05;  // shorter pieces of memory
+  constexpr double kXPenalty = 0.036;         // of a byte of x from L2, beside one from memory
+  constexpr double kRereadPenalty = 0.105;    // of weights, a token tile
   constexpr double kSharedBytesPerCycle = 128;
   constexpr double kLoadBytesPerCycle = 59.7;  // into one multiprocessor
-  constexpr double kCopyCycles = 70;           // to start a copy of 2 KB
-  constexpr double kStageCycles = 178;         // between the wgmmas of two stages
-  constexpr double kTileCycles = 515;
-  constexpr double kTileRowCycles = 22.8;  // of the epilogue, a row of the tile and warpgroup
-  constexpr double kGateRowCycles = 20.7;  // more, if it has gates
+  constexpr double kCopyCycles = 60;           // to start a copy of 2 KB, for one warp
+  constexpr double kStageCycles = 127;         // between the wgmmas of two stages
+  constexpr double kTileCycles = 380;
+  constexpr double kTileRowCycles = 14.6;  // of the epilogue, a row of the tile and warpgroup
+  constexpr double kGateRowCycles = 19.3;  // more, if it has gates
   constexpr double kPairCycles = 90;
-  constexpr double kPairCoupling = 1.025;  // CTAs of a pair wait for each other at every tile
+  constexpr double kPairCoupling = 1.015;  // CTAs of a pair wait for each other at every tile
+  constexpr double kLateCycles = 2000;     // of a launch that starts when all before have ended
   constexpr double kShallowRing = 1.29;    // of three stages
-  constexpr double kStepOverlap = 0.055, kOverlap = 0.205;
+  constexpr double kStepOverlap = 0.036, kOverlap = 0.12;
 
   const double tile_rows = plan.kernel.tile_rows;
   const double warpgroups = plan.kernel.warpgroups;
@@ -69,7 +71,8 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   const double operands = warpgroups * (64 + tile_rows) * 32 / kSharedBytesPerCycle;
   const double busy = std::max(multiply, operands) + kStageCycles / stage_steps;
   const double load = (std::ceil(panels) * kPanelRows + plan.tokens) * 32 / kLoadBytesPerCycle;
-  const double copies = panels / plan.CtasPerUnit() * boxes * kCopyCycles / stage_steps;
+  const double copies = panels / plan.CtasPerUnit() / WeightWarps(plan.kernel.warpgroups) * boxes *
+                        kCopyCycles / stage_steps;
   const double step = std::max({busy, load, copies}) + kStepOverlap * std::min(busy, load);
 
   const double product = steps * step * (plan.stages <= 3 ? kShallowRing : 1);
@@ -86,7 +89,8 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   const double memory =
       ((weight_bytes + kXPenalty * x_bytes) / kMemoryBytesPerCycle + kMemoryStartCycles) *
       (132.0 / std::max(plan.Ctas(), 100));
-  return std::max(compute, memory) + kOverlap * std::min(compute, memory) + end;
+  return std::max(compute, memory) + kOverlap * std::min(compute, memory) + end +
+         (plan.starts_early ? 0 : kLateCycles);
 }
 
 }  // namespace
@@ -115,7 +119,8 @@ std::string ToString(const GemmPlan& plan) {
 }
 
 std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedLayout& weight,
-                                       int64_t rows, int multiprocessors) {
+                                       int64_t rows, int multiprocessors, int tile_tokens) {
+  assert(tile_tokens >= 0 && tile_tokens <= MostTokens(kernel));
   assert(rows >= 1 && weight.rows >= 1 && weight.cols >= 1);
   if (kernel.tile_rows % weight.GroupRows() != 0) return std::nullopt;
   const int ctas_per_unit = kernel.pair ? 2 : 1;
@@ -125,10 +130,10 @@ std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedL
   GemmPlan plan;
   plan.kernel = kernel;
   // Tokens: as few tiles as possible, all of about the same height.
-  const int64_t most_tokens = int64_t{kWarpgroupTokens} * kernel.warpgroups;
+  const int64_t most_tokens = tile_tokens > 0 ? tile_tokens : MostTokens(kernel);
   const int64_t token_tiles = DivideUp(rows, most_tokens * ctas_per_unit);
   plan.token_tiles = static_cast<int>(token_tiles);
-  plan.tokens = static_cast<int>(RoundUp(DivideUp(rows, token_tiles * ctas_per_unit), 8));
+  plan.tokens = static_cast<int>(DivideUp(rows, token_tiles * ctas_per_unit));
   plan.band = std::max(1, kBandTokens / (plan.tokens * ctas_per_unit));
   // Weights: tiles no higher than the kernel's. If there is one round of token tiles, as many tiles
   // as units or a multiple of it, so that all units load the same amount.
@@ -138,9 +143,35 @@ std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedL
   plan.row_tiles = static_cast<int>(token_tiles == 1 ? balanced : fewest);
   plan.units = static_cast<int>(std::min<int64_t>(most_units, plan.row_tiles * token_tiles));
 
+  // CTAs that start where others happen to end lie anywhere. Several of one warpgroup that read the
+  // same weights, each by itself, then lose more (10 to 15%) than the start is worth.
+  plan.starts_early = kernel.pair || kernel.warpgroups > 1 || token_tiles == 1;
+
   plan.stages = kMaxStages;
   while (SharedBytes(plan) > kMaxSharedBytes) --plan.stages;
   return plan;
+}
+
+// More token tiles make sense where x weighs more than the weights of a tile, and all tiles still
+// run at once.
+std::vector<GemmPlan> PlansWithKernel(const GemmKernelId& kernel, const PackedLayout& weight,
+                                      int64_t rows, int multiprocessors) {
+  std::vector<GemmPlan> plans;
+  const auto first = PlanWithKernel(kernel, weight, rows, multiprocessors);
+  if (!first) return plans;
+  plans.push_back(*first);
+  const int ctas_per_unit = first->CtasPerUnit();
+  for (int more = 1; more <= kMoreTokenTiles; ++more) {
+    const int64_t tokens = DivideUp(rows, int64_t{first->token_tiles + more} * ctas_per_unit);
+    // A kernel of fewer warpgroups does as well.
+    if (tokens <= MostTokens(kernel) - kWarpgroupTokens) break;
+    if (tokens >= plans.back().tokens) continue;
+    const auto plan =
+        PlanWithKernel(kernel, weight, rows, multiprocessors, static_cast<int>(tokens));
+    if (plan->row_tiles * plan->token_tiles > plan->units) break;
+    plans.push_back(*plan);
+  }
+  return plans;
 }
 
 TileOrder OrderOf(const GemmPlan& plan, const PackedLayout& weight) {
@@ -156,12 +187,12 @@ GemmPlan PlanGemm(const PackedLayout& weight, int64_t rows, int multiprocessors)
   std::optional<GemmPlan> best;
   double best_cycles = 0;
   for (const GemmKernelId& kernel : GemmKernels()) {
-    const std::optional<GemmPlan> plan = PlanWithKernel(kernel, weight, rows, multiprocessors);
-    if (!plan) continue;
-    const double cycles = EstimateCycles(*plan, weight);
-    if (best && cycles >= best_cycles) continue;
-    best = plan;
-    best_cycles = cycles;
+    for (const GemmPlan& plan : PlansWithKernel(kernel, weight, rows, multiprocessors)) {
+      const double cycles = EstimateCycles(plan, weight);
+      if (best && cycles >= best_cycles) continue;
+      best = plan;
+      best_cycles = cycles;
+    }
   }
   assert(best.has_value());
   return *best;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/packed_layout.h"
 
@@ -31,12 +32,14 @@ std::span<const GemmKernelId> GemmKernels();
 
 struct GemmPlan {
   GemmKernelId kernel;
-  int tokens = 0;       // of x for one CTA, a multiple of 8, at most 64 * warpgroups
+  int tokens = 0;       // of x for one CTA, at most MostTokens(kernel)
   int token_tiles = 0;  // that cover all rows of x; a pair takes 2 * tokens rows
   int band = 0;         // token tiles that are taken together, see TileAt
   int row_tiles = 0;    // that cover the weights, as evenly as groups of panels go
   int stages = 0;       // of the ring in shared memory
   int units = 0;        // that run
+  // Whether it gains by starting before the kernels in front have ended (GemmLaunch::early_start).
+  bool starts_early = true;
 
   int CtasPerUnit() const { return kernel.pair ? 2 : 1; }
   int Ctas() const { return units * CtasPerUnit(); }
@@ -67,9 +70,10 @@ ISOBIT_HOST_DEVICE constexpr int BoxesPerStage(int tile_rows, int warpgroups) {
 }
 
 // Shared memory of a CTA, in this order: x boxes of all stages, weight boxes of all stages, staging
-// areas, barriers.
+// areas, barriers. Every box begins at a multiple of 8 rows, after which the swizzle repeats.
+ISOBIT_HOST_DEVICE constexpr int BoxBytes(int rows) { return (rows + 7) / 8 * 8 * kBoxRowBytes; }
 ISOBIT_HOST_DEVICE constexpr int RingBytes(int rows, int boxes, int stages) {
-  return stages * boxes * rows * kBoxRowBytes;
+  return stages * boxes * BoxBytes(rows);
 }
 // Each warp that multiplies has a staging area for its 16 tokens and this many outputs.
 inline constexpr int kWarpTokens = 16;
@@ -93,10 +97,21 @@ ISOBIT_HOST_DEVICE constexpr int BarrierBytes(int stages) { return 16 * stages; 
 
 int SharedBytes(const GemmPlan& plan);
 
-// The plan of a given kernel, or nothing if the kernel can't do it (tiles that would cut a
-// group of panels).
+// What a kernel multiplies at once, for one CTA.
+inline constexpr int kWarpgroupTokens = 64;
+constexpr int MostTokens(const GemmKernelId& kernel) {
+  return kWarpgroupTokens * kernel.warpgroups;
+}
+
+// The plan of a given kernel with as few token tiles as possible, or nothing if the kernel can't do
+// it (tiles that would cut a group of panels). tile_tokens: rows of x for one CTA are at most so
+// many; 0 stands for MostTokens.
 std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedLayout& weight,
-                                       int64_t rows, int multiprocessors);
+                                       int64_t rows, int multiprocessors, int tile_tokens = 0);
+
+// All plans of a kernel that are worth a try: that one, and some with more token tiles.
+std::vector<GemmPlan> PlansWithKernel(const GemmKernelId& kernel, const PackedLayout& weight,
+                                      int64_t rows, int multiprocessors);
 
 // The plan to use for rows >= 1.
 GemmPlan PlanGemm(const PackedLayout& weight, int64_t rows, int multiprocessors);

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr char kFormat[] = "isobit gemm plans";
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
 constexpr int64_t kMostRows = int64_t{1} << 31;  // of anything: keeps sizes far from overflow
 
 constexpr std::array kEpilogues = {
@@ -110,6 +110,7 @@ absl::StatusOr<GemmChoice> ParseChoice(const Json& object, size_t index) {
   choice.kernel.tile_rows = in.Int("tile_rows", 1, 1 << 16);
   choice.kernel.warpgroups = in.Int("warpgroups", 1, 1 << 16);
   choice.kernel.pair = in.Flag("pair");
+  choice.tile_tokens = in.Int("tile_tokens", 1, MostTokens(choice.kernel));
   choice.microseconds = in.Number("microseconds");
   if (!in.status().ok()) return in.status();
   const auto* known = std::find_if(kEpilogues.begin(), kEpilogues.end(),
@@ -156,6 +157,7 @@ std::string ToJson(const GemmPlanFile& file) {
                               {"tile_rows", c.kernel.tile_rows},
                               {"warpgroups", c.kernel.warpgroups},
                               {"pair", c.kernel.pair},
+                              {"tile_tokens", c.tile_tokens},
                               {"microseconds", c.microseconds}});
   }
   return out.dump(1) + "\n";

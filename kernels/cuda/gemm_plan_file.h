@@ -33,13 +33,14 @@ inline constexpr int kGemmKernelsVersion = 4;
 // "NVIDIA H200 (132 multiprocessors), driver 13000, runtime 13000, kernels 2".
 std::string ToString(const GemmPlanKey& key);
 
-// The kernel for this weight and epilogue at first_rows <= rows <= last_rows.
+// The kernel and its tiles for this weight and epilogue at first_rows <= rows <= last_rows.
 struct GemmChoice {
   PackedLayout weight;
   Gemm::Epilogue epilogue = Gemm::Epilogue::kBf16;
   int64_t first_rows = 1;
   int64_t last_rows = 1;
   GemmKernelId kernel;
+  int tile_tokens = 0;      // of PlanWithKernel
   double microseconds = 0;  // at last_rows, for people
 };
 
@@ -54,7 +55,7 @@ const char* Name(Gemm::Epilogue epilogue);
 std::string ToJson(const GemmPlanFile& file);
 
 // DataLoss says what is wrong: no JSON, another format, a missing or impossible number, a kernel
-// that does not exist or can't serve the weight.
+// that does not exist, can't serve the weight, or multiplies fewer tokens at once.
 absl::StatusOr<GemmPlanFile> ParseGemmPlanFile(std::string_view text);
 
 }  // namespace isobit::cuda

@@ -17,7 +17,8 @@ GemmPlan GemmPlanner::WorkOut(const PackedLayout& weight, Gemm::Epilogue epilogu
         choice.epilogue != epilogue || rows < choice.first_rows || rows > choice.last_rows) {
       continue;
     }
-    if (const auto plan = PlanWithKernel(choice.kernel, weight, rows, multiprocessors_)) {
+    if (const auto plan =
+            PlanWithKernel(choice.kernel, weight, rows, multiprocessors_, choice.tile_tokens)) {
       return *plan;
     }
   }

@@ -29,9 +29,8 @@ std::string ToString(const GemmShape& shape) {
   return absl::StrCat(shape.rows, " x ", shape.cols, ", ", Name(shape.epilogue));
 }
 
-// A candidate in one range.
+// A candidate in one range. With fewer rows its tiles are no higher than at the last one.
 struct Contender {
-  GemmKernelId kernel;
   GemmPlan plan;  // at the range's last row
   bool qualified = true;
   double microseconds = 0;
@@ -113,8 +112,9 @@ class ShapeTuner {
   std::vector<Contender> ContendersOf(const RowsRange& range) const {
     std::vector<Contender> all;
     for (const GemmKernelId& kernel : GemmKernels()) {
-      const auto plan = PlanWithKernel(kernel, layout_, range.last, multiprocessors_);
-      if (plan) all.push_back({kernel, *plan});
+      for (const GemmPlan& plan : PlansWithKernel(kernel, layout_, range.last, multiprocessors_)) {
+        all.push_back({plan});
+      }
     }
     return all;
   }
@@ -193,7 +193,8 @@ class ShapeTuner {
   }
 
   absl::Status Qualify(InputKind kind, int64_t rows, Contender& contender) {
-    const auto plan = PlanWithKernel(contender.kernel, layout_, rows, multiprocessors_);
+    const auto plan = PlanWithKernel(contender.plan.kernel, layout_, rows, multiprocessors_,
+                                     contender.plan.tokens);
     const PackedMatrix matrix = {layout_, packed_[0].get()};
     cudaError_t error = cudaMemsetAsync(actual_.get(), kPoison, OutputBytes(rows), stream_);
     if (error == cudaSuccess) error = LaunchPoisonSharedMemory(stream_);
@@ -280,22 +281,23 @@ class ShapeTuner {
     const int short_heat = Calls(range.last, kShortHeatMs, kShortHeatCalls);
     if (absl::Status s = Time(range, short_heat, options_.rounds, contenders); !s.ok()) return s;
     Sort(contenders);
-    const GemmKernelId estimated = PlanGemm(layout_, range.last, multiprocessors_).kernel;
+    const GemmPlan plan = PlanGemm(layout_, range.last, multiprocessors_);
+    const auto is_estimated = [&plan](const Contender& c) {
+      return c.plan.kernel == plan.kernel && c.plan.tokens == plan.tokens;
+    };
     const double close = kClose * contenders.front().microseconds;
-    std::erase_if(contenders, [&](const Contender& c) {
-      return c.microseconds > close && c.kernel != estimated;
-    });
+    std::erase_if(contenders,
+                  [&](const Contender& c) { return c.microseconds > close && !is_estimated(c); });
     const int long_heat = Calls(range.last, kLongHeatMs, kLongHeatCalls);
     if (absl::Status s = Time(range, long_heat, options_.rounds, contenders); !s.ok()) return s;
     Sort(contenders);
 
-    const auto known = std::find_if(contenders.begin(), contenders.end(),
-                                    [&](const Contender& c) { return c.kernel == estimated; });
+    const auto known = std::find_if(contenders.begin(), contenders.end(), is_estimated);
     const bool as_estimated = known != contenders.end() &&
                               contenders.front().microseconds > kWorthwhile * known->microseconds;
     const Contender& best = as_estimated ? *known : contenders.front();
-    tuning_.choices.push_back(
-        {layout_, shape_.epilogue, range.first, range.last, best.kernel, best.microseconds});
+    tuning_.choices.push_back({layout_, shape_.epilogue, range.first, range.last, best.plan.kernel,
+                               best.plan.tokens, best.microseconds});
     say_(absl::StrFormat("%-30s rows %5d to %5d  %9.2f us  %s; %s", ToString(shape_), range.first,
                          range.last, best.microseconds,
                          as_estimated ? "as estimated"

@@ -186,14 +186,15 @@ class Bench {
     }
     if (options_.all_kernels) {
       for (const GemmKernelId& kernel : GemmKernels()) {
-        const auto p = PlanWithKernel(kernel, weights.layout(), rows, multiprocessors_);
-        if (p->token_tiles > 1 && rows <= 128) continue;
         if (rows > 512 && kernel.warpgroups == 1) continue;
-        AddOurs(ToString(*p), shape, weights, shape.epilogue, *p, true, rows, x, y, &all);
+        for (const GemmPlan& p :
+             PlansWithKernel(kernel, weights.layout(), rows, multiprocessors_)) {
+          AddOurs(ToString(p), shape, weights, shape.epilogue, p, true, rows, x, y, &all);
+        }
         if (gated == nullptr) continue;
-        const auto g = PlanWithKernel(kernel, gated->layout(), rows, multiprocessors_);
-        if (!g) continue;
-        AddOurs("silu: " + ToString(*g), shape, *gated, kSiluGate, *g, true, rows, x, y, &all);
+        for (const GemmPlan& p : PlansWithKernel(kernel, gated->layout(), rows, multiprocessors_)) {
+          AddOurs("silu: " + ToString(p), shape, *gated, kSiluGate, p, true, rows, x, y, &all);
+        }
       }
     }
     Check(TimeInTurns(all, options_.rounds, stream_));

@@ -4,7 +4,7 @@
 Usage: wgmma_generate.py > wgmma_shapes.h
 """
 
-SHAPES = (16, 32, 48, 64, 96, 112, 128, 144, 192, 224, 256)
+SHAPES = (16, 32, 48, 64, 96, 112, 128, 144, 160, 192, 224, 256)
 
 HEAD = """\
 #ifndef ISOBIT_KERNELS_CUDA_SM90_WGMMA_SHAPES_H_

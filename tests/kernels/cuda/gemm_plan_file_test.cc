@@ -29,8 +29,8 @@ GemmKernelId OtherThanEstimated(const PackedLayout& weight, int64_t rows) {
 
 GemmPlanFile SomePlans() {
   return {{"NVIDIA H200", 132, 13000, 13000, kGemmKernelsVersion},
-          {{kPlain, Gemm::Epilogue::kBf16, 1, 8, OtherThanEstimated(kPlain, 8), 28.5},
-           {kGated, Gemm::Epilogue::kSiluGate, 9, 64, OtherThanEstimated(kGated, 64), 57.25}}};
+          {{kPlain, Gemm::Epilogue::kBf16, 1, 8, OtherThanEstimated(kPlain, 8), 8, 28.5},
+           {kGated, Gemm::Epilogue::kSiluGate, 9, 64, OtherThanEstimated(kGated, 64), 24, 57.25}}};
 }
 
 std::string Replaced(std::string text, const std::string& from, const std::string& to) {
@@ -55,6 +55,7 @@ TEST(GemmPlanFile, ComesBackAsItWasWritten) {
     EXPECT_EQ(actual.first_rows, expected.first_rows);
     EXPECT_EQ(actual.last_rows, expected.last_rows);
     EXPECT_EQ(actual.kernel, expected.kernel);
+    EXPECT_EQ(actual.tile_tokens, expected.tile_tokens);
     EXPECT_EQ(actual.microseconds, expected.microseconds);
   }
   EXPECT_EQ(ToJson(*read), ToJson(plans));
@@ -73,7 +74,7 @@ TEST(GemmPlanFile, SaysWhatIsWrong) {
   expect("[]", "no file of \"isobit gemm plans\"");
   expect("{}", "no file of \"isobit gemm plans\"");
   expect(Replaced(good, "isobit gemm plans", "plans"), "no file of");
-  expect(Replaced(good, "\"version\": 1", "\"version\": 2"), "version is 2");
+  expect(Replaced(good, "\"version\": 2", "\"version\": 1"), "version is 1");
   expect(Replaced(good, "\"choices\": [", "\"choices\": 3, \"others\": ["), "choices is missing");
   expect(Replaced(good, "\"gpu\": \"NVIDIA H200\"", "\"gpu\": 7"), "gpu is no string");
   expect(Replaced(good, "\"weight_rows\"", "\"rows\""), "choice 0: weight_rows is missing");
@@ -86,6 +87,8 @@ TEST(GemmPlanFile, SaysWhatIsWrong) {
   expect(Replaced(good, "\"first_rows\": 9", "\"first_rows\": 65"), "choice 1: last_rows is 64");
   expect(Replaced(good, "\"tile_rows\": ", "\"tile_rows\": 1"), "choice 0: no kernel of 1");
   expect(Replaced(good, "\"pair\": ", "\"pair\": 0, \"double\": "), "pair is neither");
+  expect(Replaced(good, "\"tile_tokens\": 24", "\"tile_tokens\": 0"), "choice 1: tile_tokens is 0");
+  expect(Replaced(good, "\"tile_tokens\": 24", "\"tile_tokens\": 240"), "tile_tokens is 240");
 }
 
 TEST(GemmPlanner, TakesWhatWasMeasuredAndEstimatesTheRest) {
@@ -110,8 +113,12 @@ TEST(GemmPlanner, TakesWhatWasMeasuredAndEstimatesTheRest) {
   EXPECT_EQ(planned(kGated, kSiluGate, 64), plans.choices[1].kernel);
   EXPECT_EQ(planned(kGated, kGeluGate, 64), estimated(kGated, 64));
   // Of the rows asked for, not of the last of the range.
-  EXPECT_EQ(planner.Plan(kPlain, kBf16, 3).tokens, 8);
+  EXPECT_EQ(planner.Plan(kPlain, kBf16, 3).tokens, 3);
   EXPECT_EQ(planner.Plan(kGated, kSiluGate, 9).token_tiles, 1);
+  // In tiles no higher than the choice says.
+  const GemmPlan tiled = planner.Plan(kGated, kSiluGate, 64);
+  EXPECT_LE(tiled.tokens, 24);
+  EXPECT_EQ(tiled.token_tiles, tiled.kernel.pair ? 2 : 3);
 }
 
 TEST(GemmTuner, RangesCoverAllRows) {

@@ -43,14 +43,14 @@ void ExpectCovers(const GemmPlan& plan, const PackedLayout& weight, int64_t rows
 }
 
 void ExpectPossible(const GemmPlan& plan) {
-  EXPECT_EQ(plan.tokens % 8, 0);
-  EXPECT_LE(plan.tokens, 64 * plan.kernel.warpgroups);
+  EXPECT_GE(plan.tokens, 1);
+  EXPECT_LE(plan.tokens, MostTokens(plan.kernel));
   EXPECT_GE(plan.stages, 2);
   EXPECT_LE(SharedBytes(plan), 232448);
   EXPECT_GE(plan.units, 1);
   EXPECT_LE(plan.Ctas(), kMultiprocessors);
   // The 64-row operand reads past a box of fewer tokens: into the weights, never past the ring.
-  const int tail = (64 * plan.kernel.warpgroups - plan.tokens) * kBoxRowBytes;
+  const int tail = MostTokens(plan.kernel) * kBoxRowBytes - BoxBytes(plan.tokens);
   const int boxes = BoxesPerStage(plan.kernel.tile_rows, plan.kernel.warpgroups);
   EXPECT_LE(tail, RingBytes(plan.kernel.tile_rows, boxes, plan.stages));
 }
@@ -59,15 +59,44 @@ TEST(GemmPlan, EveryKernelCoversEveryOutputOnce) {
   for (const PackedLayout& weight : kLayouts) {
     for (int64_t rows : kRows) {
       for (const GemmKernelId& kernel : GemmKernels()) {
-        const auto plan = PlanWithKernel(kernel, weight, rows, kMultiprocessors);
-        ASSERT_EQ(plan.has_value(), kernel.tile_rows % weight.GroupRows() == 0);
-        if (!plan) continue;
-        SCOPED_TRACE(ToString(*plan));
-        ExpectPossible(*plan);
-        ExpectCovers(*plan, weight, rows);
+        const auto plans = PlansWithKernel(kernel, weight, rows, kMultiprocessors);
+        ASSERT_EQ(!plans.empty(), kernel.tile_rows % weight.GroupRows() == 0);
+        for (const GemmPlan& plan : plans) {
+          SCOPED_TRACE(ToString(plan));
+          ExpectPossible(plan);
+          ExpectCovers(plan, weight, rows);
+        }
       }
     }
   }
+}
+
+// Fewer tokens than the kernel multiplies: as many tiles as these need.
+TEST(GemmPlan, TilesAreNoHigherThanAskedFor) {
+  const PackedLayout weight = {4096, 14336, false};
+  for (const GemmKernelId& kernel : GemmKernels()) {
+    for (int tile_tokens = 1; tile_tokens <= MostTokens(kernel); tile_tokens += 9) {
+      for (int64_t rows : kRows) {
+        const auto plan = PlanWithKernel(kernel, weight, rows, kMultiprocessors, tile_tokens);
+        SCOPED_TRACE(ToString(*plan));
+        const int64_t unit_tokens = int64_t{tile_tokens} * plan->CtasPerUnit();
+        EXPECT_EQ(plan->token_tiles, (rows + unit_tokens - 1) / unit_tokens);
+        EXPECT_LE(plan->tokens, tile_tokens);
+        ExpectPossible(*plan);
+      }
+    }
+  }
+}
+
+// 256 rows as three tiles of 86 with 96 weight rows each, not two of 128 with 64.
+TEST(GemmPlan, MoreTokenTilesAreTried) {
+  const PackedLayout weight = {4096, 14336, false};
+  const auto plans = PlansWithKernel({96, 2, false}, weight, 256, kMultiprocessors);
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].tokens, 128);
+  EXPECT_EQ(plans[1].tokens, 86);
+  EXPECT_EQ(plans[1].token_tiles, 3);
+  EXPECT_EQ(plans[1].Ctas(), 129);
 }
 
 TEST(GemmPlan, ChoosesForEveryNumberOfRows) {

@@ -104,7 +104,7 @@ class Case {
     return ::testing::AssertionSuccess();
   }
 
-  // All kernels, or only the planned one, for each number of rows.
+  // All plans of all kernels, or only the one that is chosen, for each number of rows.
   void ExpectEqual(const std::vector<int64_t>& row_counts, bool all_kernels) {
     ComputeExpected();
     DeviceArray<Bf16> out_bf16(expected_bf16_.count());
@@ -113,8 +113,10 @@ class Case {
       std::vector<GemmPlan> plans = {PlanGemm(weight_.matrix().layout, rows, Multiprocessors())};
       for (const GemmKernelId& kernel : GemmKernels()) {
         if (!all_kernels) break;
-        const auto plan = PlanWithKernel(kernel, weight_.matrix().layout, rows, Multiprocessors());
-        if (plan) plans.push_back(*plan);
+        for (const GemmPlan& plan :
+             PlansWithKernel(kernel, weight_.matrix().layout, rows, Multiprocessors())) {
+          plans.push_back(plan);
+        }
       }
       for (const GemmPlan& plan : plans) {
         if (IsFp32()) {
