@@ -11,7 +11,7 @@ namespace isobit::cuda {
 // Rows of a tile, for each kind of unit.
 inline constexpr int kSingleTileRows[] = {16, 32, 48, 64, 96, 128, 160, 224};  // 1 warpgroup
 inline constexpr int kPairTileRows[] = {32, 64, 96, 128, 192, 224};            // 1 warpgroup
-inline constexpr int kWideTileRows[] = {96, 128, 144, 192, 224, 256};          // 2 warpgroups
+inline constexpr int kWideTileRows[] = {96, 128, 144, 160, 192, 224, 256};     // 2 warpgroups
 inline constexpr int kWidePairTileRows[] = {64, 96, 128, 192, 224, 256};  // 2 warpgroups, pairs
 inline constexpr int kWidestTileRows[] = {32, 48, 64, 112, 128};          // 3 warpgroups
 

@@ -10,7 +10,8 @@
 //                   half of them, to both
 //   x warp          tensor copies of x, zeros beyond its edges
 //   warpgroups      wgmma over the ring: 64 tokens times all weight rows of the tile each; then the
-//                   epilogue, each warp by itself
+//                   epilogue, each warp by itself. Or two warpgroups with 128 tokens each take
+//                   tiles in turn, and one multiplies while the other stores
 //
 // Tokens are the 64-row operand of wgmma. With fewer than 64 the operand reads on into whatever
 // lies behind; those rows of the product are never stored, and rows do not mix. Likewise for weight
@@ -25,6 +26,7 @@
 #include "kernels/cuda/gemm_plan.h"
 #include "kernels/cuda/sm90/barrier.h"
 #include "kernels/cuda/sm90/copy.h"
+#include "kernels/cuda/sm90/named_barrier.h"
 #include "kernels/cuda/sm90/register_budget.h"
 #include "kernels/cuda/sm90/wgmma.h"
 
@@ -43,13 +45,18 @@ struct GemmConfig {
   static constexpr int kXWarp = kWeightWarp + kWeightWarps;
   static constexpr int kThreads = CtaThreads(kTileRows, kWarpgroups);
   static constexpr bool kMovesRegisters = MovesRegisters(kTileRows, kWarpgroups);
+  static constexpr int kMultiplierRegisters = TakesTurns(kTileRows, kWarpgroups) ? 240 : 232;
+  static constexpr int kLoaderRegisters = TakesTurns(kTileRows, kWarpgroups) ? 24 : 40;
+  static constexpr bool kTakesTurns = TakesTurns(kTileRows, kWarpgroups);
+  // Of 64 tokens, that a warpgroup multiplies at once.
+  static constexpr int kHalves = kTakesTurns ? 2 : 1;
   // As many as there are registers for.
-  static constexpr int kResidualParts = kWarpgroups < 3 ? 2 : 1;
+  static constexpr int kResidualParts = kWarpgroups < 3 && !kTakesTurns ? 2 : 1;
   // Steps of a stage before the previous slot is given back.
   static constexpr int kLeadSteps = 2 * kBoxes;
   static constexpr bool kRehearses = CanRehearse(kWarpgroups);
-  // Every warp of a warpgroup gives a slot back by itself, to both CTAs of a pair.
-  static constexpr int kReleases = 4 * kWarpgroups * (kPair ? 2 : 1);
+  // Every warp that has used a slot gives it back by itself, to both CTAs of a pair.
+  static constexpr int kReleases = 4 * (kTakesTurns ? 1 : kWarpgroups) * (kPair ? 2 : 1);
 };
 
 // ---- Shared memory
@@ -67,7 +74,7 @@ struct Ring {
     constexpr int kRows = Config::kTileRows;
     weight = x + RingBytes(p.tokens, Config::kBoxes, stages);
     staging_offset = RingBytes(p.tokens + kRows, Config::kBoxes, stages);
-    full = base + staging_offset + AllStagingBytes(kRows, p.tokens);
+    full = base + staging_offset + AllStagingBytes(kRows, Config::kWarpgroups, p.tokens);
     empty = full + 8 * stages;
   }
   __device__ uint32_t XBox(int slot, int box) const {
@@ -236,10 +243,11 @@ __device__ void LoadX(const GemmParams& p, const Ring<Config>& ring, uint32_t ra
 template <class Config>
 class Consumer {
  public:
-  using Accumulators = float[Config::kTileRows / 2];
+  // Of 64 tokens, or twice that.
+  using Accumulators = float[Config::kHalves][Config::kTileRows / 2];
 
   __device__ Consumer(const Ring<Config>& ring, int warpgroup)
-      : ring_(ring), operand_row_bytes_(warpgroup * 64 * kBoxRowBytes) {
+      : ring_(ring), operand_row_bytes_(Config::kTakesTurns ? 0 : warpgroup * kHalfBytes) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     releases_ = Config::kPair ? lane < 2 : lane == 0;
     release_base_ = Config::kPair ? sm90::ClusterAddress(ring.empty, lane % 2) : ring.Empty(0);
@@ -252,9 +260,7 @@ class Consumer {
     is_first_stage_ = true;
     ready_ |= is_rehearsal;
     for (int box = 0; box < k_boxes; box += Config::kBoxes) Stage(d);
-    sm90::WgmmaWait<0>();
-    sm90::FenceAccumulators(d);
-    Release(previous_slot_, !is_rehearsal);
+    Finish(d, !is_rehearsal);
     if (is_rehearsal) {
       cursor_ = {};
       ready_ = false;
@@ -262,7 +268,36 @@ class Consumer {
     }
   }
 
+  // The same, in turn with the other warpgroup, whose tile comes before and whose next one after
+  // this tile in the ring. Its stages must not even be waited for earlier: barriers tell only two
+  // phases apart.
+  __device__ void MultiplyInTurn(int k_boxes, bool is_first, bool is_last, Accumulators& d) {
+    const int warpgroup = static_cast<int>(threadIdx.x) / 128;
+    if (!is_first) sm90::SyncNamed(1 + warpgroup, 256);
+    is_first_stage_ = true;
+    for (int box = 0; box < k_boxes; box += Config::kBoxes) Stage(d);
+    if (!is_last) sm90::ArriveNamed(2 - warpgroup, 256);
+    Finish(d, true);
+  }
+
+  // Leaves the stages of a tile to the other warpgroup.
+  __device__ void Skip(int k_boxes) {
+    const int slot = cursor_.slot + k_boxes / Config::kBoxes;
+    cursor_ = {slot % ring_.stages, cursor_.parity ^ (slot / ring_.stages % 2)};
+    ready_ = false;
+    LookUpSlot();
+  }
+
  private:
+  static constexpr int kHalfBytes = 64 * kBoxRowBytes;
+
+  __device__ __forceinline__ void Finish(Accumulators& d, bool releases) {
+    sm90::WgmmaWait<0>();
+#pragma unroll
+    for (auto& half : d) sm90::FenceAccumulators(half);
+    Release(previous_slot_, releases);
+  }
+
   // Four k16 steps a box. The first steps are a group of their own: while the tensor core works on
   // them, waiting for all older groups gives the previous slot back, and the next stage's barrier
   // and descriptors are looked up. wgmmas hardly queue, so whatever stands between the last steps
@@ -292,9 +327,12 @@ class Consumer {
     for (int step = kBegin; step < kEnd; ++step) {
       const int box = step / 4;
       const uint64_t offset = step % 4 * sm90::kDescriptorStepK16;
-      sm90::WgmmaBf16(d, x + box * (ring_.x_box_bytes / 16) + offset,
-                      weight + box * (Config::kWeightBoxBytes / 16) + offset,
-                      step > 0 || !is_first_stage_);
+#pragma unroll
+      for (int half = 0; half < Config::kHalves; ++half) {
+        sm90::WgmmaBf16(
+            d[half], x + box * (ring_.x_box_bytes / 16) + half * (kHalfBytes / 16) + offset,
+            weight + box * (Config::kWeightBoxBytes / 16) + offset, step > 0 || !is_first_stage_);
+      }
     }
     sm90::WgmmaCommit();
   }
@@ -349,7 +387,36 @@ __device__ void Consume(const GemmParams& p, const Ring<Config>& ring, uint8_t* 
     typename Consumer<Config>::Accumulators d = {};
     consumer.Multiply(is_rehearsal ? Config::kBoxes : p.k_boxes, is_rehearsal, d);
     if (is_rehearsal) out.tokens = min(out.tokens, 1);
-    epilogue.Store(out, is_rehearsal, d);
+    epilogue.Store(out, is_rehearsal, d[0]);
+  }
+}
+
+// Two warpgroups, each with tiles of its own: the tensor cores have no pause while one stores.
+template <class Config>
+__device__ void ConsumeInTurns(const GemmParams& p, const Ring<Config>& ring, uint8_t* shared,
+                               int warp, uint32_t rank) {
+  const int warpgroup = warp / 4;
+  Consumer<Config> consumer(ring, warpgroup);
+  Epilogue<Config::kTileRows, Config::kResidualParts> epilogue(
+      p, shared + ring.staging_offset + warp * StagingBytes(Config::kTileRows));
+  const int first = Schedule<Config>::Begin();
+  const int step = Schedule<Config>::Step();
+  sm90::WaitForPriorKernels();
+  if (warpgroup == 1) consumer.Skip(p.k_boxes);
+#pragma unroll 1
+  for (int index = first + warpgroup * step; index < p.tiles; index += 2 * step) {
+    typename Consumer<Config>::Accumulators d = {};
+    consumer.MultiplyInTurn(p.k_boxes, index == first, index + step >= p.tiles, d);
+    consumer.Skip(p.k_boxes);
+    const GemmTile tile = Schedule<Config>::At(p, index);
+    const int first_token = Schedule<Config>::FirstToken(p, tile, rank);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const OutputTile out(p, tile, first_token, warp % 4 + 4 * half);
+      epilogue.PrepareEarly(out);
+      epilogue.Prepare(out);
+      epilogue.Store(out, /*is_rehearsal=*/false, d[half]);
+    }
   }
 }
 
@@ -366,10 +433,14 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   InitBarriers(ring, warp);
   sm90::LaunchDependentKernels();
   if (warp < Config::kWeightWarp) {
-    if constexpr (Config::kMovesRegisters) sm90::RaiseRegisters<232>();
-    Consume(p, ring, shared, warp, rank);
+    if constexpr (Config::kMovesRegisters) sm90::RaiseRegisters<Config::kMultiplierRegisters>();
+    if constexpr (Config::kTakesTurns) {
+      ConsumeInTurns(p, ring, shared, warp, rank);
+    } else {
+      Consume(p, ring, shared, warp, rank);
+    }
   } else {
-    if constexpr (Config::kMovesRegisters) sm90::LowerRegisters<40>();
+    if constexpr (Config::kMovesRegisters) sm90::LowerRegisters<Config::kLoaderRegisters>();
     if (warp < Config::kXWarp) {
       if (sm90::ElectOne()) LoadWeights(p, ring, rank, warp - Config::kWeightWarp);
     } else if (warp == Config::kXWarp) {

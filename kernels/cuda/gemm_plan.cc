@@ -78,9 +78,12 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   const double product = steps * step * (plan.stages <= 3 ? kShallowRing : 1);
   const double end = kTileCycles + (kTileRowCycles + (weight.gate_up ? kGateRowCycles : 0)) *
                                        tile_rows * warpgroups;
+  // In turn, a tile has one warpgroup to store it, but the next one needs not wait for that.
+  const bool takes_turns = TakesTurns(plan.kernel.tile_rows, plan.kernel.warpgroups);
+  const double pause = takes_turns ? 0 : end;
   const bool is_coupled = plan.kernel.pair && rounds > 1;
   const double compute =
-      (rounds * product + (rounds - 1) * end) * (is_coupled ? kPairCoupling : 1) +
+      (rounds * product + (rounds - 1) * pause) * (is_coupled ? kPairCoupling : 1) +
       (plan.kernel.pair ? kPairCycles : 0);
   const double weight_bytes = static_cast<double>(weight.Bytes()) *
                               (boxes == 1 ? kSingleBoxPenalty : 1) *
@@ -89,8 +92,8 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   const double memory =
       ((weight_bytes + kXPenalty * x_bytes) / kMemoryBytesPerCycle + kMemoryStartCycles) *
       (132.0 / std::max(plan.Ctas(), 100));
-  return std::max(compute, memory) + kOverlap * std::min(compute, memory) + end +
-         (plan.starts_early ? 0 : kLateCycles);
+  return std::max(compute, memory) + kOverlap * std::min(compute, memory) +
+         (takes_turns ? 2 * end : end) + (plan.starts_early ? 0 : kLateCycles);
 }
 
 }  // namespace
@@ -105,7 +108,7 @@ int SharedBytes(const GemmPlan& plan) {
   const GemmKernelId& k = plan.kernel;
   const int boxes = BoxesPerStage(k.tile_rows, k.warpgroups);
   return RingBytes(plan.tokens + k.tile_rows, boxes, plan.stages) +
-         AllStagingBytes(k.tile_rows, plan.tokens) + BarrierBytes(plan.stages);
+         AllStagingBytes(k.tile_rows, k.warpgroups, plan.tokens) + BarrierBytes(plan.stages);
 }
 
 std::string ToString(const GemmPlan& plan) {

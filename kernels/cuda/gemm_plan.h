@@ -48,10 +48,16 @@ struct GemmPlan {
 // For people: "64 rows x 2 x 64 tokens, pair, 128 CTAs, ...".
 std::string ToString(const GemmPlan& plan);
 
+// Whether two warpgroups take tiles in turn: one stores while the other multiplies, with 128 tokens
+// each. Otherwise all work on one tile, 64 tokens each. That suits many tiles a CTA; higher ones
+// don't fit a warpgroup's registers.
+ISOBIT_HOST_DEVICE constexpr bool TakesTurns(int tile_rows, int warpgroups) {
+  return warpgroups == 2 && tile_rows == 160;
+}
 // Whether the warpgroups that multiply need more registers than an even share. The loaders are then
 // a whole warpgroup, which gives its own away.
 ISOBIT_HOST_DEVICE constexpr bool MovesRegisters(int tile_rows, int warpgroups) {
-  return tile_rows >= 192 && warpgroups == 2;
+  return warpgroups == 2 && (tile_rows >= 192 || TakesTurns(tile_rows, warpgroups));
 }
 // Warps that load weights, each its share of the panels: to start a copy of 2 KB takes one warp 60
 // to 70 cycles. Three warpgroups multiply long enough for one.
@@ -89,8 +95,10 @@ ISOBIT_HOST_DEVICE constexpr int StagingBytes(int tile_rows) {
   return kWarpTokens * StagingPitch(tile_rows);
 }
 // For `tokens` tokens: warps that have none need no staging area.
-ISOBIT_HOST_DEVICE constexpr int AllStagingBytes(int tile_rows, int tokens) {
-  return (tokens + kWarpTokens - 1) / kWarpTokens * StagingBytes(tile_rows);
+ISOBIT_HOST_DEVICE constexpr int AllStagingBytes(int tile_rows, int warpgroups, int tokens) {
+  const int warps =
+      TakesTurns(tile_rows, warpgroups) ? 4 * warpgroups : (tokens + kWarpTokens - 1) / kWarpTokens;
+  return warps * StagingBytes(tile_rows);
 }
 // Two for each stage.
 ISOBIT_HOST_DEVICE constexpr int BarrierBytes(int stages) { return 16 * stages; }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +51,10 @@ class Case {
 
   void UseBias(bool use) { use_bias_ = use; }
   void UseResidual(bool use) { use_residual_ = use; }
+  // Plans run on so many units at most, which then have many tiles each.
+  void UseFewUnits(int units) { most_units_ = units; }
+  // Of all kernels, only those with so many rows in a tile at least.
+  void UseLargeTiles(int rows) { fewest_tile_rows_ = rows; }
 
   Gemm Op(int64_t rows) const {
     Gemm op;
@@ -113,12 +119,14 @@ class Case {
       std::vector<GemmPlan> plans = {PlanGemm(weight_.matrix().layout, rows, Multiprocessors())};
       for (const GemmKernelId& kernel : GemmKernels()) {
         if (!all_kernels) break;
+        if (kernel.tile_rows < fewest_tile_rows_) continue;
         for (const GemmPlan& plan :
              PlansWithKernel(kernel, weight_.matrix().layout, rows, Multiprocessors())) {
           plans.push_back(plan);
         }
       }
-      for (const GemmPlan& plan : plans) {
+      for (GemmPlan& plan : plans) {
+        plan.units = std::min(plan.units, most_units_);
         if (IsFp32()) {
           ASSERT_TRUE(Matches(plan, rows, out_fp32, expected_fp32_));
         } else {
@@ -149,6 +157,8 @@ class Case {
   DeviceArray<float> expected_fp32_;
   bool use_bias_ = false;
   bool use_residual_ = false;
+  int most_units_ = std::numeric_limits<int>::max();
+  int fewest_tile_rows_ = 0;
 };
 
 std::vector<int64_t> Range(int64_t first, int64_t last) {
@@ -283,6 +293,46 @@ TEST_F(GemmGpuTest, EveryKernelWithManyTiles) {
   gated.ExpectEqual({40, 700}, /*all_kernels=*/true);
   Case logits(70, 18032, 64, Gemm::Epilogue::kFp32, InputKind::kNormal, 15);
   logits.ExpectEqual({40, 70}, /*all_kernels=*/true);
+}
+
+// CTAs with many tiles, of which warpgroups may take turns, that go around the ring many times.
+TEST_F(GemmGpuTest, EveryKernelWithManyTilesAndALongK) {
+  for (InputKind kind : {InputKind::kNormal, InputKind::kSpecial}) {
+    for (int64_t n : {1000, 1002}) {
+      for (bool changes : {false, true}) {
+        Case c(300, n, 1024, Gemm::Epilogue::kBf16, kind, 16);
+        c.UseBias(changes);
+        c.UseResidual(changes);
+        c.UseFewUnits(2);
+        c.ExpectEqual({130, 300}, /*all_kernels=*/true);
+      }
+      Case fp32(300, n, 768, Gemm::Epilogue::kFp32, kind, 17);
+      fp32.UseBias(true);
+      fp32.UseFewUnits(2);
+      fp32.ExpectEqual({300}, /*all_kernels=*/true);
+    }
+    for (int64_t n : {1616, 1620}) {
+      Case gated(300, n, 1024, Gemm::Epilogue::kSiluGate, kind, 18);
+      gated.UseFewUnits(2);
+      gated.ExpectEqual({130, 300}, /*all_kernels=*/true);
+    }
+  }
+}
+
+// Small enough for compute-sanitizer.
+TEST_F(GemmGpuTest, LargeTilesOnOneUnit) {
+  for (int64_t n : {416, 418}) {
+    Case c(140, n, 392, Gemm::Epilogue::kBf16, InputKind::kNormal, 19);
+    c.UseBias(true);
+    c.UseResidual(true);
+    c.UseFewUnits(1);
+    c.UseLargeTiles(160);
+    c.ExpectEqual({140}, /*all_kernels=*/true);
+  }
+  Case gated(140, 836, 392, Gemm::Epilogue::kSiluGate, InputKind::kNormal, 20);
+  gated.UseFewUnits(1);
+  gated.UseLargeTiles(160);
+  gated.ExpectEqual({140}, /*all_kernels=*/true);
 }
 
 TEST_F(GemmGpuTest, ShapesOfModels) {

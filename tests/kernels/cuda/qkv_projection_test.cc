@@ -23,6 +23,7 @@ struct ProjectionCase {
   bool is_wild = false;  // rows of x that are not finite, and any finite bf16
   std::optional<int> loaded_rotary = std::nullopt;          // rotary_dim of the weight, if another
   std::optional<cuda::GemmKernelId> kernel = std::nullopt;  // instead of the backend's choice
+  bool few_units = false;                                   // of that kernel, with many tiles each
 };
 
 class CudaQkvProjectionTest : public RopeTwins {
@@ -46,7 +47,7 @@ class CudaQkvProjectionTest : public RopeTwins {
                                .bias = c.bias ? Side(bias, on_cuda) : nullptr,
                                .scale = c.scale,
                                .out_bf16 = const_cast<Bf16*>(op.qkv)};
-      if (on_cuda && c.kernel) return RunKernel(*c.kernel, {projection, op});
+      if (on_cuda && c.kernel) return RunKernel(*c.kernel, c.few_units, {projection, op});
       (on_cuda ? cuda() : reference()).Run(QkvProjection{projection, op});
     });
   }
@@ -79,14 +80,15 @@ class CudaQkvProjectionTest : public RopeTwins {
     return backend.LoadQkvWeight(parts, {r.heads, r.kv_heads, r.head_dim, rotary_dim}).value();
   }
 
-  void RunKernel(const cuda::GemmKernelId& kernel, const QkvProjection& op) {
+  void RunKernel(const cuda::GemmKernelId& kernel, bool few_units, const QkvProjection& op) {
     ASSERT_TRUE(cuda().Synchronize().ok());
     const cuda::PackedMatrix& matrix =
         static_cast<const cuda::PackedWeight&>(*op.projection.weight).matrix();
     ASSERT_GT(matrix.layout.heads.head_dim, 0);
-    const auto plan =
+    auto plan =
         cuda::PlanWithKernel(kernel, matrix.layout, op.projection.rows, cuda::Multiprocessors());
     ASSERT_TRUE(plan.has_value());
+    if (few_units) plan->units = std::min(plan->units, 2);
     cuda::Check(cuda::LaunchQkvProjection(op, matrix,
                                           static_cast<const cuda::CudaKvCache&>(*op.rope.cache),
                                           *plan, cuda::GemmLaunch{}, nullptr));
@@ -143,6 +145,17 @@ TEST_F(CudaQkvProjectionTest, EveryKernel) {
              .bias = rows == 20,
              .kernel = kernel});
     }
+  }
+}
+
+// CTAs with many tiles, of which warpgroups may take turns, that go around the ring many times.
+TEST_F(CudaQkvProjectionTest, ManyTilesAndALongK) {
+  for (const int tile_rows : {128, 160, 256}) {
+    Check({.rope = {8, 1, 80, 16, 32, false, {{7, 290}, {120, 2}}},
+           .width = 768,
+           .bias = tile_rows == 160,
+           .kernel = cuda::GemmKernelId{tile_rows, 2, false},
+           .few_units = true});
   }
 }
 
