@@ -265,9 +265,16 @@ class PrefillQueryWarps {
   // In tiles with hidden keys: values that no row sees become zeros, and of the others those that
   // some row does not see must be finite, as they meet its probability of 0.
   __device__ void PrepareValues(const PrefillKeys<Config>& keys, int begin, int work_slot) {
-    const int stage = values_cursor_.slot;
+    const auto at = values_cursor_;
     values_cursor_.Advance();
-    if (!keys.IsHidden(begin)) return;
+    if (keys.IsHidden(begin)) PrepareStage(keys, begin, at.slot, work_slot);
+    if constexpr (Config::kReleasingQueryThreads > 0) {
+      sm90::Wait(at_.values_full + 8 * at.slot, at.parity);  // not in an earlier phase
+      sm90::Arrive(at_.values_empty + 8 * at.slot);
+    }
+  }
+  __device__ void PrepareStage(const PrefillKeys<Config>& keys, int begin, int stage,
+                               int work_slot) {
     sm90::Wait(at_.values_loaded + 8 * stage, loaded_parity_ >> stage & 1);
     loaded_parity_ ^= 1u << stage;
     const bool unsafe = Prepare(keys, begin, shared_.values[stage]);

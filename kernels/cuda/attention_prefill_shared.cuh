@@ -45,6 +45,14 @@ struct PrefillConfig {
   // The output of a split and its l, likewise.
   static constexpr int kSumFours = kMergedFours + 1;
   using Cursor = SlotCursor<kStages>;
+  // Of the query warps' threads, who look at values, one tells the consumers for all, after a
+  // barrier, and it is they who give the values back. compute-sanitizer's racecheck does not see
+  // that this covers all reads, so in a build for it each thread gives them back too.
+#ifdef ISOBIT_RACECHECK
+  static constexpr int kReleasingQueryThreads = kQueryThreads;
+#else
+  static constexpr int kReleasingQueryThreads = 0;
+#endif
 };
 
 // The keys of a work, in tiles.
@@ -122,7 +130,8 @@ __device__ void InitPrefillBarriers(const PrefillAddresses<Config>& at) {
     sm90::InitBarrier(at.keys_empty + 8 * thread, kConsumerWarps);
     sm90::InitBarrier(at.values_loaded + 8 * thread, 1);
     sm90::InitBarrier(at.values_full + 8 * thread, 1);
-    sm90::InitBarrier(at.values_empty + 8 * thread, kConsumerWarps);
+    sm90::InitBarrier(at.values_empty + 8 * thread,
+                      kConsumerWarps + Config::kReleasingQueryThreads);
     sm90::FenceBarrierInit();
   }
   if (thread >= 32 && thread < 32 + PrefillShared<Config>::kWorkSlots) {
