@@ -96,7 +96,7 @@ TEST_F(CompletionsTest, AStreamAddsUpToTheSame) {
     EXPECT_TRUE(event.contains("usage"));
     for (const json& choice : event["choices"]) text += choice["text"];
   }
-  EXPECT_EQ(text, whole["choices"][0]["text"]);
+  EXPECT_EQ(whole["choices"][0]["text"], text);
   const json& finish = events[events.size() - 2];
   EXPECT_EQ(finish["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(finish["choices"][0]["digest"], whole["choices"][0]["digest"]);

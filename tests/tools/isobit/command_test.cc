@@ -151,7 +151,7 @@ TEST_F(TinyCommand, RunStreamsWhatBatchAnswers) {
           .at(0);
   const std::string text = answer.at("choices").at(0).at("text");
   EXPECT_EQ(run.out, text + (text.ends_with('\n') ? "" : "\n"));
-  EXPECT_EQ(DigestIn(run.err), answer.at("digest"));
+  EXPECT_EQ(answer.at("digest"), DigestIn(run.err));
   EXPECT_THAT(run.err, AllOf(HasSubstr(" + 20 tokens (length)"), HasSubstr("tok/s")));
   EXPECT_THAT(run.err, Not(HasSubstr("seed"))) << "greedy has none";
 }
