@@ -88,7 +88,10 @@ std::vector<int64_t> ShapeOf(Role role, const ModelConfig& c) {
 std::vector<Role> RolesOf(const ModelConfig& c) {
   std::vector<Role> roles = {Role::kEmbedding, Role::kFinalNorm};
   const auto add_if = [&roles](bool has, std::initializer_list<Role> more) {
-    if (has) roles.insert(roles.end(), more);
+    // One by one: g++ 13 warns of inserting a list, without reason.
+    if (has) {
+      for (const Role role : more) roles.push_back(role);
+    }
   };
   add_if(!c.tied_embedding, {Role::kLmHead});
   add_if(c.norms_before(), {Role::kAttentionNorm});

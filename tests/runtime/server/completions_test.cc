@@ -254,8 +254,8 @@ TEST_F(CompletionsTest, ManyPromptsAndManyChoices) {
   ASSERT_EQ(streamed.digests.size(), 6u);
   for (int i = 0; i < 6; ++i) {
     const json& choice = answer["choices"][static_cast<size_t>(i)];
-    EXPECT_EQ(streamed.texts.at(i), choice["text"]);
-    EXPECT_EQ(streamed.digests.at(i), choice["digest"]);
+    EXPECT_EQ(choice["text"], streamed.texts.at(i));
+    EXPECT_EQ(choice["digest"], streamed.digests.at(i));
   }
   const json by_ids = Complete({{"prompt", {{1, 2, 3}, {4, 5}}}, {"max_tokens", 2}, {"seed", 1}});
   EXPECT_EQ(by_ids["choices"].size(), 2u);

@@ -196,7 +196,7 @@ TEST_F(TinyCommand, RunTakesEverySamplingOption) {
           R"("repetition_penalty":1.1,"logit_bias":{"65":2.5,"66":-1},"stop":["zzz"],)"
           R"("stop_token_ids":[7],"min_tokens":2,"ignore_eos":true})")
           .at(0);
-  EXPECT_EQ(DigestIn(run.err), answer.at("digest"));
+  EXPECT_EQ(answer.at("digest"), DigestIn(run.err));
   EXPECT_THAT(run.err, HasSubstr("seed 5"));
 }
 
@@ -232,7 +232,7 @@ TEST_F(TinyCommand, ChatIsTheTemplatesPrompt) {
   const json answer = Batch(R"({"id":"a","messages":[{"role":"system","content":"Be brief."},)"
                             R"({"role":"user","content":"hi"}],"max_tokens":6,"temperature":0})")
                           .at(0);
-  EXPECT_EQ(DigestIn(run.err), answer.at("digest"));
+  EXPECT_EQ(answer.at("digest"), DigestIn(run.err));
 }
 
 TEST_F(TinyCommand, AConversationKeepsItsHistory) {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "tests/runtime/server/http_client.h"
 #include "tests/tiny_model.h"
+#include "tests/tools/isobit/nginx_config.h"
 #include "tests/tools/isobit/serve_fixture.h"
 
 namespace isobit {
@@ -147,16 +148,13 @@ TEST_F(ServeCommandTest, ReplicasBehindNginxAreOne) {
   const int port = FreePort();
   const std::string config = folder_.Write(
       "nginx.conf",
-      absl::StrCat("daemon off;\npid ", folder, "nginx.pid;\nerror_log stderr;\n",
-                   "events {}\nhttp {\n  access_log off;\n  client_body_temp_path ", folder,
-                   "body;\n  proxy_temp_path ", folder, "proxy;\n  fastcgi_temp_path ", folder,
-                   "fastcgi;\n  uwsgi_temp_path ", folder, "uwsgi;\n  scgi_temp_path ", folder,
-                   "scgi;\n  upstream isobit {\n    server 127.0.0.1:", one.port,
-                   ";\n    server 127.0.0.1:", two.port,
-                   ";\n  }\n  server {\n    listen 127.0.0.1:", port,
-                   ";\n    location / {\n      proxy_pass http://isobit;\n"
-                   "      proxy_http_version 1.1;\n      proxy_set_header Host $host;\n"
-                   "      proxy_buffering off;\n    }\n  }\n}\n"));
+      NginxConfig(folder,
+                  absl::StrCat("  upstream isobit {\n    server 127.0.0.1:", one.port,
+                               ";\n    server 127.0.0.1:", two.port,
+                               ";\n  }\n  server {\n    listen 127.0.0.1:", port,
+                               ";\n    location / {\n      proxy_pass http://isobit;\n"
+                               "      proxy_http_version 1.1;\n      proxy_set_header Host $host;\n"
+                               "      proxy_buffering off;\n    }\n  }\n")));
   const Process proxy(folder_, {nginx, "-c", config, "-e", "stderr", "-p", folder});
   bool ready = false;
   for (int i = 0; i < 500 && !ready; ++i) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "tests/tiny_model.h"
 #include "tests/tools/isobit/command_fixture.h"
+#include "tests/tools/isobit/nginx_config.h"
 
 namespace isobit {
 namespace {
@@ -82,12 +83,9 @@ TEST_F(ServerDocsTest, EverySnippetRuns) {
                                absl::StrCat("HF_HOME=", folder_.Path("hf")), "/bin/bash", "-e",
                                "-c", absl::StrCat("cd ", source, "\n", text)});
     } else if (snippet.language == "nginx") {
-      const std::string config =
-          folder_.Write("nginx.conf", absl::StrCat("pid ", folder_.Path("pid"),
-                                                   ";\nerror_log stderr;\nevents {}\n",
-                                                   "http {\naccess_log off;\n", text, "}\n"));
-      result = RunProcess(
-          folder_, {nginx, "-t", "-q", "-e", "stderr", "-c", config, "-p", folder_.Path("")});
+      const std::string folder = folder_.Path("");
+      const std::string config = folder_.Write("nginx.conf", NginxConfig(folder, text));
+      result = RunProcess(folder_, {nginx, "-t", "-q", "-e", "stderr", "-c", config, "-p", folder});
     } else {
       ASSERT_EQ(snippet.language, "sh serve") << "a snippet that no test runs";
       continue;
