@@ -51,9 +51,9 @@ struct Spread {
   double median = 0, lowest = 0, highest = 0;
 };
 
-Spread SpreadOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
+Spread SpreadOf(const std::vector<double>& values) {
+  const auto [lowest, highest] = std::minmax_element(values.begin(), values.end());
+  return {Median(values), *lowest, *highest};
 }
 
 struct SpeedResult {
@@ -84,7 +84,7 @@ absl::StatusOr<Spread> MeasureRate(EngineTimer& timer, const RequestLoad& load, 
     if (!times.ok()) return times.status();
     if (i > 0) rates.push_back(rate(*times));
   }
-  return SpreadOf(std::move(rates));
+  return SpreadOf(rates);
 }
 
 absl::StatusOr<SpeedResult> MeasureSpeed(std::unique_ptr<Model>& model,
@@ -147,10 +147,10 @@ absl::StatusOr<BenchResult> Measure(std::unique_ptr<Model> model, const BenchOpt
   model.reset();
   const CudaOptions& cuda = options.model.cuda;
   if (status.ok() && options.Has(kGemm)) {
-    status = Keep(TimeGemms(cuda, config, *ceilings), result.gemm);
+    status = Keep(TimeGemms(cuda, config), result.gemm);
   }
   if (status.ok() && options.Has(kAttention)) {
-    status = Keep(TimeAttention(cuda, config, engine.block_size, *ceilings), result.attention);
+    status = Keep(TimeAttention(cuda, config, engine.block_size), result.attention);
   }
   if (!status.ok()) return status;
   return result;
@@ -228,8 +228,8 @@ std::string AsText(const BenchOptions& options, const BenchResult& result) {
   if (result.speed) out += SpeedText(options, *result.speed, result.ceilings);
   if (result.steps) out += result.steps->Text();
   if (result.requests) out += result.requests->Text();
-  if (result.gemm) out += result.gemm->Text();
-  if (result.attention) out += result.attention->Text();
+  if (result.gemm) out += result.gemm->Text(result.ceilings);
+  if (result.attention) out += result.attention->Text(result.ceilings);
   return out;
 }
 
@@ -276,10 +276,10 @@ ExitCode RunBench(BenchOptions options) {
 Command AddBench(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "bench",
-      "Speed of decoding one request, of prefill, and of many requests at once, beside the "
-      "ceilings "
-      "that are measured of this machine; on a GPU also of whole steps, and of the model's GEMMs "
-      "and attention one by one, GEMMs beside cuBLASLt's if it is found. Medians of several runs.");
+      "Speed of decoding one request, of prefill, and of many requests at once, beside what this "
+      "machine's memory and arithmetic are measured to give; on a GPU also of whole steps, and of "
+      "the model's GEMMs and attention one by one, GEMMs beside cuBLASLt's if it is found. Medians "
+      "of several runs.");
   const auto options = std::make_shared<BenchOptions>();
   command->add_flag("--json", options->json, "As one JSON object");
   command->add_option("--repeat", options->repeat, "Runs of each measurement")

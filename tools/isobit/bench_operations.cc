@@ -52,10 +52,8 @@ std::string GemmRow(const std::string& name, const GemmTime& time, double produc
 
 }  // namespace
 
-absl::StatusOr<GemmTimes> TimeGemms(const CudaOptions& options, const ModelConfig& config,
-                                    const Ceilings& ceilings) {
+absl::StatusOr<GemmTimes> TimeGemms(const CudaOptions& options, const ModelConfig& config) {
   GemmTimes result;
-  result.ceilings = ceilings;
   for (const GemmShape& shape : GemmShapesOf(config)) {
     const bool is_logits = shape.epilogue == Gemm::Epilogue::kFp32;
     auto times =
@@ -66,7 +64,7 @@ absl::StatusOr<GemmTimes> TimeGemms(const CudaOptions& options, const ModelConfi
   return result;
 }
 
-std::string GemmTimes::Text() const {
+std::string GemmTimes::Text(const Ceilings& ceilings) const {
   std::string out =
       "\nGEMM                      rows        us  cuBLASLt  ratio  best of 8 ratio reading "
       "computing\n";
@@ -110,9 +108,8 @@ void GemmTimes::WriteJson(JsonWriter& out) const {
 }
 
 absl::StatusOr<AttentionTimes> TimeAttention(const CudaOptions& options, const ModelConfig& config,
-                                             int64_t block_size, const Ceilings& ceilings) {
+                                             int64_t block_size) {
   AttentionTimes result;
-  result.ceilings = ceilings;
   for (const Batch& batch : kBatches) {
     if (batch.cached + batch.rows > config.context_length) continue;
     result.shapes.push_back({.sequences = batch.sequences,
@@ -130,7 +127,7 @@ absl::StatusOr<AttentionTimes> TimeAttention(const CudaOptions& options, const M
   return result;
 }
 
-std::string AttentionTimes::Text() const {
+std::string AttentionTimes::Text(const Ceilings& ceilings) const {
   std::string out =
       "\nattention                           us      TB/s reading   TFLOP/s computing\n";
   for (size_t i = 0; i < shapes.size(); ++i) {

@@ -22,27 +22,24 @@ struct GemmTimes {
     std::vector<GemmTime> times;
   };
   std::vector<Shape> shapes;  // as of GemmShapesOf
-  Ceilings ceilings;
 
-  std::string Text() const;
+  std::string Text(const Ceilings& ceilings) const;
   void WriteJson(JsonWriter& out) const;  // a member "gemm"
 };
 
-absl::StatusOr<GemmTimes> TimeGemms(const CudaOptions& options, const ModelConfig& config,
-                                    const Ceilings& ceilings);
+absl::StatusOr<GemmTimes> TimeGemms(const CudaOptions& options, const ModelConfig& config);
 
 struct AttentionTimes {
   std::vector<AttentionBatch> shapes;
   std::vector<double> seconds;  // of a layer
-  Ceilings ceilings;
 
-  std::string Text() const;
+  std::string Text(const Ceilings& ceilings) const;
   void WriteJson(JsonWriter& out) const;  // a member "attention"
 };
 
 // Of batches whose contexts the model is made for, without windows.
 absl::StatusOr<AttentionTimes> TimeAttention(const CudaOptions& options, const ModelConfig& config,
-                                             int64_t block_size, const Ceilings& ceilings);
+                                             int64_t block_size);
 
 }  // namespace isobit
 

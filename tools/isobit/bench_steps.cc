@@ -66,7 +66,6 @@ absl::StatusOr<StepTimes> TimeSteps(std::unique_ptr<Model>& model, const EngineO
                                     const Ceilings& ceilings, int64_t decode_tokens, int repeat) {
   const ModelConfig config = model->config();
   StepTimes result;
-  result.ceilings = ceilings;
   for (const int64_t sequences : kSequences) {
     StepTimes::Decode decode = {.sequences = sequences};
     const auto runs = RunLoad(model, options, sequences, 1, [&](const EngineOptions& used) {
@@ -83,16 +82,18 @@ absl::StatusOr<StepTimes> TimeSteps(std::unique_ptr<Model>& model, const EngineO
 
   EngineOptions whole = options;
   if (whole.max_num_batched_tokens == 0) whole.max_num_batched_tokens = kPrefillTokens;
-  auto runs = RunLoad(model, whole, 1, repeat + 1, [&](const EngineOptions& used) {
+  const auto runs = RunLoad(model, whole, 1, repeat + 1, [&](const EngineOptions& used) {
     result.prefill_tokens = std::min(kPrefillTokens, used.max_model_len - 1);
     return RequestLoad{1, result.prefill_tokens, 1};
   });
   if (!runs.ok()) return runs.status();
-  result.prefill_flops = LayerFlops(*model) * static_cast<double>(result.prefill_tokens);
-  runs->erase(runs->begin());  // the first warms up
-  std::sort(runs->begin(), runs->end(),
-            [](const LoadTimes& a, const LoadTimes& b) { return a.first_token < b.first_token; });
-  result.prefill_seconds = (*runs)[runs->size() / 2].first_token;
+  std::vector<double> seconds;
+  for (size_t i = 1; i < runs->size(); ++i) {  // the first warms up
+    seconds.push_back((*runs)[i].first_token);
+  }
+  result.prefill_seconds = Median(std::move(seconds));
+  result.prefill_floor =
+      static_cast<double>(result.prefill_tokens) * LayerFlops(*model) / ceilings.flops_per_second;
   return result;
 }
 
@@ -108,11 +109,10 @@ std::string StepTimes::Text() const {
       out += "  the KV pool does not hold them all\n";
     }
   }
-  const double floor = prefill_flops / ceilings.flops_per_second;
   absl::StrAppendFormat(&out, "prefill of %-6d       %10.3f %9.1f %9.3f %6.2fx\n", prefill_tokens,
                         1e3 * prefill_seconds,
-                        static_cast<double>(prefill_tokens) / prefill_seconds, 1e3 * floor,
-                        prefill_seconds / floor);
+                        static_cast<double>(prefill_tokens) / prefill_seconds, 1e3 * prefill_floor,
+                        prefill_seconds / prefill_floor);
   return out;
 }
 
@@ -124,7 +124,7 @@ void StepTimes::WriteJson(JsonWriter& out) const {
   }
   out.EndArray().Field("prefill_tokens", prefill_tokens);
   out.Field("prefill_seconds", prefill_seconds);
-  out.Field("prefill_floor_seconds", prefill_flops / ceilings.flops_per_second).EndObject();
+  out.Field("prefill_floor_seconds", prefill_floor).EndObject();
 }
 
 absl::StatusOr<RequestTimes> TimeRequests(std::unique_ptr<Model>& model,

@@ -32,8 +32,7 @@ struct StepTimes {
   // One prompt, up to its first token.
   int64_t prefill_tokens = 0;
   double prefill_seconds = 0;
-  double prefill_flops = 0;  // of the layers' GEMMs
-  Ceilings ceilings;
+  double prefill_floor = 0;  // seconds for the layers' GEMMs
 
   std::string Text() const;
   void WriteJson(JsonWriter& out) const;  // a member "steps"

@@ -64,12 +64,12 @@ absl::StatusOr<double> MeasureHostReadBandwidth(int threads) {
   return best;
 }
 
-}  // namespace
-
 absl::StatusOr<double> MeasureReadBandwidth(const DeviceInfo& device) {
   if (device.kind == "cuda") return MeasureCudaReadBandwidth({});
   return MeasureHostReadBandwidth(device.threads);
 }
+
+}  // namespace
 
 absl::StatusOr<Ceilings> MeasureCeilings(Backend& backend) {
   constexpr double kSeconds = 0.3;  // threads and clocks need a while to get going

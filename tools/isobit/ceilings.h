@@ -8,15 +8,13 @@ namespace isobit {
 
 // The ceilings of a device, measured now.
 struct Ceilings {
+  // What the device's memory gives to code that only reads what no cache holds: the ceiling of
+  // decoding, which reads every weight once a token.
   double read_bytes_per_second = 0;
   double flops_per_second = 0;  // of the backend's own GEMM at a size that suits it
 };
 
-// Bytes a second that the device's memory gives to code that only reads what no cache holds. The
-// ceiling of decoding, which reads every weight once a token.
-absl::StatusOr<double> MeasureReadBandwidth(const DeviceInfo& device);
-
-// Both. Needs about 1 GB of a GPU's memory while it runs.
+// Needs about 1 GB of a GPU's memory while it runs.
 absl::StatusOr<Ceilings> MeasureCeilings(Backend& backend);
 
 }  // namespace isobit

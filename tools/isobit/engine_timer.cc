@@ -1,6 +1,7 @@
 #include "tools/isobit/engine_timer.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace isobit {
@@ -11,6 +12,12 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 }
 
 }  // namespace
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 PreparedRequest MakeUpRequest(const Model& model, int64_t prompt_tokens, int64_t max_tokens,
                               int64_t salt) {
@@ -60,7 +67,6 @@ absl::StatusOr<LoadTimes> EngineTimer::Run(const RequestLoad& load) {
   }
   LoadTimes times;
   std::vector<double> decode_steps;
-  const int64_t steps_before = core_->Stats().steps;
   const Clock::time_point begin = Clock::now();
   while (core_->HasWork()) {
     const EngineStats before = core_->Stats();
@@ -78,13 +84,8 @@ absl::StatusOr<LoadTimes> EngineTimer::Run(const RequestLoad& load) {
   for (const auto& request : token_times_) {
     if (request.empty()) return absl::InternalError("a request ended without a token");
   }
-  times.steps = core_->Stats().steps - steps_before;
   times.first_token = Seconds(token_times_.front().front() - begin);
-  if (!decode_steps.empty()) {
-    std::sort(decode_steps.begin(), decode_steps.end());
-    times.decode_step = decode_steps[decode_steps.size() / 2];
-    times.decode_steps = static_cast<int64_t>(decode_steps.size());
-  }
+  if (!decode_steps.empty()) times.decode_step = Median(std::move(decode_steps));
 
   Clock::time_point all_began = Clock::time_point::min(), end = all_began;
   for (const auto& request : token_times_) {

@@ -28,13 +28,14 @@ struct RequestLoad {
 };
 
 struct LoadTimes {
-  double seconds = 0;        // from the first step to the end of the last
-  double first_token = 0;    // until the first request's first token
-  double decode_rate = 0;    // tokens a second from when every request had its first; 0: none came
-  double decode_step = 0;    // seconds, the median of steps that gave a token to each request
-  int64_t decode_steps = 0;  // of those
-  int64_t steps = 0;         // all
+  double seconds = 0;      // from the first step to the end of the last
+  double first_token = 0;  // until the first request's first token
+  double decode_rate = 0;  // tokens a second from when every request had its first; 0: none came
+  double decode_step = 0;  // seconds, the median of steps that gave a token to each; 0: none did
 };
+
+// The upper one of an even number. REQUIRES: at least one.
+double Median(std::vector<double> values);
 
 class EngineTimer {
  public:
