@@ -27,9 +27,7 @@ class CublasLtSum : public CancellingSum {
     y_.resize(static_cast<size_t>(rows_ * n_));
     absl::Status status;
     const auto allocate = [&](auto& array, size_t count, const char* what) {
-      auto made = AllocateDeviceArray<std::remove_reference_t<decltype(array[0])>>(count, what);
-      if (status.ok()) status = made.status();
-      if (made.ok()) array = *std::move(made);
+      if (status.ok()) status = AllocateDeviceArray(array, count, what);
     };
     allocate(device_x_, x_.size(), "activations");
     allocate(device_y_, y_.size(), "outputs");

@@ -64,20 +64,12 @@ class DeviceBatch {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AttentionTimer>> AttentionTimer::Create() {
-  int device = 0, multiprocessors = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  }
-  if (error != cudaSuccess) return FromCuda(error, "asking for the GPU's multiprocessors");
+absl::StatusOr<std::unique_ptr<AttentionTimer>> AttentionTimer::Create(int multiprocessors) {
+  std::unique_ptr<AttentionTimer> timer(new AttentionTimer());
+  if (absl::Status s = timer->stream_.Open(); !s.ok()) return s;
   auto runner = AttentionRunner::Create(multiprocessors);
   if (!runner.ok()) return runner.status();
-  auto stream = Stream::Create();
-  if (!stream.ok()) return stream.status();
-  std::unique_ptr<AttentionTimer> timer(new AttentionTimer());
   timer->runner_ = *std::move(runner);
-  timer->stream_ = *std::move(stream);
   return timer;
 }
 

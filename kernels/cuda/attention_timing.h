@@ -14,7 +14,8 @@ namespace isobit::cuda {
 // are read from memory and not from L2.
 class AttentionTimer {
  public:
-  static absl::StatusOr<std::unique_ptr<AttentionTimer>> Create();
+  // For a device with this many multiprocessors.
+  static absl::StatusOr<std::unique_ptr<AttentionTimer>> Create(int multiprocessors);
 
   // Seconds of one layer, the median of `rounds`. ResourceExhausted if the keys don't fit.
   absl::StatusOr<double> Time(const AttentionBatch& shape, int rounds);

@@ -424,7 +424,7 @@ absl::StatusOr<std::vector<GemmTime>> TimeCudaGemm(const CudaOptions& options,
                                                    std::span<const int64_t> rows) {
   cudaDeviceProp properties = {};
   if (absl::Status s = cuda::CheckDevice(options.device, &properties); !s.ok()) return s;
-  return cuda::TimeGemm(shape, rows);
+  return cuda::TimeGemm(shape, rows, properties.multiProcessorCount);
 }
 
 absl::StatusOr<std::vector<double>> TimeCudaAttention(const CudaOptions& options,
@@ -432,7 +432,7 @@ absl::StatusOr<std::vector<double>> TimeCudaAttention(const CudaOptions& options
                                                       int rounds) {
   cudaDeviceProp properties = {};
   if (absl::Status s = cuda::CheckDevice(options.device, &properties); !s.ok()) return s;
-  auto timer = cuda::AttentionTimer::Create();
+  auto timer = cuda::AttentionTimer::Create(properties.multiProcessorCount);
   if (!timer.ok()) return timer.status();
   std::vector<double> seconds;
   for (const AttentionBatch& shape : shapes) {

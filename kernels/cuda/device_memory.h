@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,14 @@ absl::StatusOr<DeviceArray<T>> AllocateDeviceArray(size_t count, std::string_vie
   absl::StatusOr<uint8_t*> data = AllocateDevice(count * sizeof(T), what);
   if (!data.ok()) return data.status();
   return DeviceArray<T>(reinterpret_cast<T*>(*data));
+}
+// The same, into `to`.
+template <typename T>
+absl::Status AllocateDeviceArray(DeviceArray<T>& to, size_t count, std::string_view what) {
+  absl::StatusOr<DeviceArray<T>> array = AllocateDeviceArray<T>(count, what);
+  if (!array.ok()) return array.status();
+  to = *std::move(array);
+  return absl::OkStatus();
 }
 
 }  // namespace isobit::cuda

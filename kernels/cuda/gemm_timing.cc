@@ -25,19 +25,16 @@ class GemmTimer {
 
   absl::Status Allocate(int64_t most_rows) {
     const PackedLayout& layout = weights_.layout();
-    auto x = AllocateDeviceArray<Bf16>(static_cast<size_t>(most_rows * layout.cols), "activations");
-    if (!x.ok()) return x.status();
-    x_ = *std::move(x);
+    const auto xs = static_cast<size_t>(most_rows * layout.cols);
     // Room for fp32, and for all rows of a gate-up matrix, which are the rival's outputs.
-    auto y = AllocateDeviceArray<float>(static_cast<size_t>(most_rows * layout.rows), "outputs");
-    if (!y.ok()) return y.status();
-    y_ = *std::move(y);
-    auto workspace = AllocateDeviceArray<uint8_t>(kRivalWorkspaceBytes, "cuBLASLt's workspace");
-    if (!workspace.ok()) return workspace.status();
-    workspace_ = *std::move(workspace);
-    auto stream = Stream::Create();
-    if (!stream.ok()) return stream.status();
-    stream_ = *std::move(stream);
+    const auto ys = static_cast<size_t>(most_rows * layout.rows);
+    absl::Status status = AllocateDeviceArray(x_, xs, "activations");
+    if (status.ok()) status = AllocateDeviceArray(y_, ys, "outputs");
+    if (status.ok()) {
+      status = AllocateDeviceArray(workspace_, kRivalWorkspaceBytes, "cuBLASLt's workspace");
+    }
+    if (status.ok()) status = stream_.Open();
+    if (!status.ok()) return status;
     const cudaError_t error =
         LaunchFill(InputKind::kNormal, 99, 1.0f, most_rows * layout.cols, x_.get(), stream_.get());
     return FromCuda(error, "filling activations");
@@ -105,13 +102,7 @@ int TimedCalls(int64_t n, int64_t k, int64_t rows) {
 }
 
 absl::StatusOr<std::vector<GemmTime>> TimeGemm(const GemmShape& shape,
-                                               std::span<const int64_t> rows) {
-  int device = 0, multiprocessors = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  }
-  if (error != cudaSuccess) return FromCuda(error, "asking for the GPU's multiprocessors");
+                                               std::span<const int64_t> rows, int multiprocessors) {
   const PackedLayout layout = {shape.rows, shape.cols, IsGate(shape.epilogue)};
   const auto weights = ColdWeights::Create(layout, ColdWeights::CopiesFor(layout));
   if (!weights.ok()) return weights.status();

@@ -11,6 +11,7 @@
 #include "kernels/cuda/packed_weight.h"
 #include "kernels/cuda/qualify.h"
 #include "kernels/cuda/qualify_inputs.h"
+#include "kernels/cuda/stream.h"
 #include "kernels/cuda/timed_graph.h"
 
 namespace isobit::cuda {
@@ -52,9 +53,7 @@ class ShapeTuner {
 
   absl::Status Run() {
     cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, Device());
-    if (const cudaError_t error = cudaStreamCreate(&stream_); error != cudaSuccess) {
-      return FromCuda(error, "creating a stream");
-    }
+    if (absl::Status s = stream_.Open(); !s.ok()) return s;
     if (absl::Status s = Allocate(); !s.ok()) return s;
     for (const RowsRange& range : ranges_) contenders_.push_back(ContendersOf(range));
     for (const InputKind kind : kInputKinds)
@@ -66,9 +65,6 @@ class ShapeTuner {
     return absl::OkStatus();
   }
 
-  ~ShapeTuner() {
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
-  }
   ShapeTuner(const ShapeTuner&) = delete;
   ShapeTuner& operator=(const ShapeTuner&) = delete;
 
@@ -84,12 +80,8 @@ class ShapeTuner {
   }
 
   absl::Status Allocate() {
-    const auto array = [](auto& to, int64_t count, const char* what) -> absl::Status {
-      using T = typename std::remove_reference_t<decltype(to)>::element_type;
-      auto memory = AllocateDeviceArray<T>(static_cast<size_t>(count), what);
-      if (!memory.ok()) return memory.status();
-      to = *std::move(memory);
-      return absl::OkStatus();
+    const auto array = [](auto& to, int64_t count, const char* what) {
+      return AllocateDeviceArray(to, static_cast<size_t>(count), what);
     };
     const int64_t copies =
         std::max<int64_t>(2, (options_.cold_bytes + layout_.Bytes() - 1) / layout_.Bytes());
@@ -141,9 +133,9 @@ class ShapeTuner {
   }
 
   cudaError_t Pack(uint8_t* to) {
-    cudaError_t error = cudaMemsetAsync(to, 0, static_cast<size_t>(layout_.Bytes()), stream_);
+    cudaError_t error = cudaMemsetAsync(to, 0, static_cast<size_t>(layout_.Bytes()), stream_.get());
     if (error != cudaSuccess) return error;
-    return LaunchPackRows(weights_.get(), 0, shape_.rows, layout_, to, stream_);
+    return LaunchPackRows(weights_.get(), 0, shape_.rows, layout_, to, stream_.get());
   }
 
   // Inputs of a kind and what they should give, for the most rows: fewer rows are the first of
@@ -152,27 +144,28 @@ class ShapeTuner {
     const auto seed = static_cast<uint64_t>(kind) + 1;
     const int64_t rows = most_rows_;
     cudaError_t error =
-        LaunchFill(kind, 2 * seed, 0.05f, shape_.rows * shape_.cols, weights_.get(), stream_);
+        LaunchFill(kind, 2 * seed, 0.05f, shape_.rows * shape_.cols, weights_.get(), stream_.get());
     if (error == cudaSuccess) error = Pack(packed_[0].get());
     if (error == cudaSuccess) {
-      error = LaunchFill(kind, 2 * seed + 1, 1.0f, rows * shape_.cols, x_.get(), stream_);
+      error = LaunchFill(kind, 2 * seed + 1, 1.0f, rows * shape_.cols, x_.get(), stream_.get());
     }
     if (error == cudaSuccess) {
       error = LaunchReferenceChains(x_.get(), weights_.get(), rows, shape_.rows, shape_.cols,
-                                    chains_.get(), stream_);
+                                    chains_.get(), stream_.get());
     }
     // Any fp32 do for a bias: take the chains of a row.
     if (error == cudaSuccess) {
       error = cudaMemcpyAsync(bias_.get(), chains_.get(),
                               static_cast<size_t>(shape_.rows) * sizeof(float),
-                              cudaMemcpyDeviceToDevice, stream_);
+                              cudaMemcpyDeviceToDevice, stream_.get());
     }
     if (error == cudaSuccess) {
-      error = LaunchFill(InputKind::kNormal, 77, 3.0f, rows * outputs_, residual_.get(), stream_);
+      error =
+          LaunchFill(InputKind::kNormal, 77, 3.0f, rows * outputs_, residual_.get(), stream_.get());
     }
     if (error == cudaSuccess) {
       error = LaunchReferenceEpilogue(FullOperation(rows, expected_.get()), chains_.get(),
-                                      shape_.rows, stream_);
+                                      shape_.rows, stream_.get());
     }
     return error;
   }
@@ -196,16 +189,16 @@ class ShapeTuner {
     const auto plan = PlanWithKernel(contender.plan.kernel, layout_, rows, multiprocessors_,
                                      contender.plan.tokens);
     const PackedMatrix matrix = {layout_, packed_[0].get()};
-    cudaError_t error = cudaMemsetAsync(actual_.get(), kPoison, OutputBytes(rows), stream_);
-    if (error == cudaSuccess) error = LaunchPoisonSharedMemory(stream_);
+    cudaError_t error = cudaMemsetAsync(actual_.get(), kPoison, OutputBytes(rows), stream_.get());
+    if (error == cudaSuccess) error = LaunchPoisonSharedMemory(stream_.get());
     if (error == cudaSuccess) {
-      error =
-          options_.launch(FullOperation(rows, actual_.get()), matrix, *plan, GemmLaunch{}, stream_);
+      error = options_.launch(FullOperation(rows, actual_.get()), matrix, *plan, GemmLaunch{},
+                              stream_.get());
     }
     BitDifference difference;
     if (error == cudaSuccess) {
       error = CompareBits(expected_.get(), actual_.get(), rows * outputs_, ElementBytes(),
-                          &difference, stream_);
+                          &difference, stream_.get());
     }
     if (error != cudaSuccess)
       return FromCuda(error, absl::StrCat("running ", cuda::ToString(*plan)));
@@ -219,14 +212,15 @@ class ShapeTuner {
 
   absl::Status FillForTiming() {
     cudaError_t error = LaunchFill(InputKind::kNormal, 1, 0.02f, shape_.rows * shape_.cols,
-                                   weights_.get(), stream_);
+                                   weights_.get(), stream_.get());
     for (auto& copy : packed_) {
       if (error == cudaSuccess) error = Pack(copy.get());
     }
     if (error == cudaSuccess) {
-      error = LaunchFill(InputKind::kNormal, 2, 1.0f, most_rows_ * shape_.cols, x_.get(), stream_);
+      error = LaunchFill(InputKind::kNormal, 2, 1.0f, most_rows_ * shape_.cols, x_.get(),
+                         stream_.get());
     }
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream_);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream_.get());
     return FromCuda(error, "filling weights");
   }
 
@@ -250,11 +244,11 @@ class ShapeTuner {
             return options_.launch(Operation(range.last, actual_.get()), {layout_, weights.get()},
                                    contender.plan, GemmLaunch{}, stream);
           },
-          stream_);
+          stream_.get());
       if (!graph.ok()) return graph.status();
       graphs.push_back(*std::move(graph));
     }
-    if (absl::Status s = TimeInTurns(graphs, rounds, stream_); !s.ok()) return s;
+    if (absl::Status s = TimeInTurns(graphs, rounds, stream_.get()); !s.ok()) return s;
     for (size_t i = 0; i < graphs.size(); ++i) {
       contenders[i].microseconds = graphs[i]->MedianMicroseconds();
     }
@@ -318,7 +312,7 @@ class ShapeTuner {
   const std::vector<RowsRange> ranges_;
   const int64_t most_rows_;
   int multiprocessors_ = 0;
-  cudaStream_t stream_ = nullptr;
+  Stream stream_;
   std::vector<std::vector<Contender>> contenders_;  // of each range
 
   std::vector<DeviceArray<uint8_t>> packed_;  // the same weights several times

@@ -3,9 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <utility>
-
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace isobit::cuda {
@@ -13,22 +11,15 @@ namespace isobit::cuda {
 // A stream of the current device, of its owner's own.
 class Stream {
  public:
-  static absl::StatusOr<Stream> Create() {
-    Stream stream;
-    const cudaError_t error = cudaStreamCreate(&stream.stream_);
-    if (error != cudaSuccess) return FromCuda(error, "creating a CUDA stream");
-    return stream;
-  }
   Stream() = default;
-  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
-  Stream& operator=(Stream&& other) noexcept {
-    std::swap(stream_, other.stream_);
-    return *this;
-  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
   ~Stream() {
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
+  // Once, before get().
+  absl::Status Open() { return FromCuda(cudaStreamCreate(&stream_), "creating a CUDA stream"); }
   cudaStream_t get() const { return stream_; }
 
  private:

@@ -25,6 +25,7 @@
 #include "kernels/cuda/gemm_timing.h"
 #include "kernels/cuda/qualify_cublaslt.h"
 #include "kernels/cuda/qualify_inputs.h"
+#include "kernels/cuda/stream.h"
 #include "kernels/cuda/timed_graph.h"
 
 namespace isobit::cuda {
@@ -106,12 +107,9 @@ struct Options {
 class Bench {
  public:
   explicit Bench(const Options& options) : options_(options), workspace_(kRivalWorkspaceBytes) {
-    Check(cudaStreamCreate(&stream_));
+    Check(stream_.Open());
     Check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, 0));
   }
-  ~Bench() { cudaStreamDestroy(stream_); }
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
 
   void TimeShape(const Shape& shape) {
     const PackedLayout layout = {shape.n, shape.k};
@@ -164,7 +162,7 @@ class Bench {
         [&, plan, early, epilogue](int i, cudaStream_t stream) {
           Launch(Op(rows, epilogue, x, y), weights.Packed(i), plan, early, stream);
         },
-        stream_));
+        stream_.get()));
   }
 
   void TimeRows(const Shape& shape, const ColdWeights& weights, const ColdWeights* gated,
@@ -173,9 +171,10 @@ class Bench {
     const DeviceMemory x(2 * rows * shape.k), y(4 * rows * shape.n);
     Check(LaunchFill(InputKind::kNormal, 99, 1.0f, rows * shape.k, x.As<Bf16>(), nullptr));
     Check(cudaDeviceSynchronize());
-    Candidates all = Require(CaptureCublasLt(
-        weights, rows, rows > 128 || options_.all_kernels ? 8 : 1,
-        TimedCalls(shape.n, shape.k, rows), x.As<Bf16>(), y.As<Bf16>(), workspace_.data, stream_));
+    Candidates all =
+        Require(CaptureCublasLt(weights, rows, rows > 128 || options_.all_kernels ? 8 : 1,
+                                TimedCalls(shape.n, shape.k, rows), x.As<Bf16>(), y.As<Bf16>(),
+                                workspace_.data, stream_.get()));
     const auto number = static_cast<int>(all.size());
     const GemmPlan plan = PlanGemm(weights.layout(), rows, multiprocessors_);
     AddOurs("plan", shape, weights, shape.epilogue, plan, true, rows, x, y, &all);
@@ -197,7 +196,7 @@ class Bench {
         }
       }
     }
-    Check(TimeInTurns(all, options_.rounds, stream_));
+    Check(TimeInTurns(all, options_.rounds, stream_.get()));
     Report(shape, rows, plan, number, all);
   }
 
@@ -262,7 +261,7 @@ class Bench {
           rivals[s]->Launch(algorithms[s], x[s]->As<Bf16>(), weights[s]->Rows(i / kLayerShapes),
                             y[s]->As<Bf16>(), workspace_.data, stream);
         },
-        stream_));
+        stream_.get()));
     const auto ours = [&](bool early, bool engine) {
       return [&, early, engine](int i, cudaStream_t stream) {
         const auto s = static_cast<size_t>(i % kLayerShapes);
@@ -274,10 +273,10 @@ class Bench {
                stream);
       };
     };
-    all.push_back(Capture("early", calls, ours(true, false), stream_));
-    all.push_back(Capture("late", calls, ours(false, false), stream_));
-    all.push_back(Capture("fused", calls, ours(true, true), stream_));
-    Check(TimeInTurns(all, options_.rounds, stream_));
+    all.push_back(Capture("early", calls, ours(true, false), stream_.get()));
+    all.push_back(Capture("late", calls, ours(false, false), stream_.get()));
+    all.push_back(Capture("fused", calls, ours(true, true), stream_.get()));
+    Check(TimeInTurns(all, options_.rounds, stream_.get()));
     const double rival = all[0]->MedianMicroseconds() * kLayerShapes;
     std::printf("layer    M=%-5lld cublaslt %8.2f", static_cast<long long>(rows), rival);
     for (size_t i = 1; i < all.size(); ++i) {
@@ -290,7 +289,7 @@ class Bench {
 
   Options options_;
   DeviceMemory workspace_;
-  cudaStream_t stream_ = nullptr;
+  Stream stream_;
   int multiprocessors_ = 0;
 };
 
