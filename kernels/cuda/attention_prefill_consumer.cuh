@@ -379,7 +379,7 @@ class PrefillConsumer {
   __device__ void GoOn() {
     HandOn();
     __syncwarp();
-    if (lane_ == 0) sm90::Arrive(at_.work_empty + 8 * work_.slot);
+    if (Config::Arrives(lane_)) sm90::Arrive(at_.work_empty + 8 * work_.slot);
     work_.Advance();
     wild_ = false;
     is_merged_ = false;

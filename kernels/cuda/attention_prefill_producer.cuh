@@ -156,7 +156,7 @@ __device__ void RunPrefillValuesWarp(const AttentionParams& p, const PrefillShar
     const PrefillWork& work = shared.work[cursor.slot];
     if (work.tile.rows == 0) return;
     stream.Load(work, [] {});
-    if (threadIdx.x % 32 == 0) sm90::Arrive(at.work_empty + 8 * cursor.slot);
+    if (Config::Arrives(threadIdx.x % 32)) sm90::Arrive(at.work_empty + 8 * cursor.slot);
   }
 }
 
@@ -235,7 +235,7 @@ class PrefillQueryWarps {
       StartQuery(next);
       FinishQuery(next.slot);
       __syncwarp();
-      if (thread_ % 32 == 0) sm90::Arrive(at_.work_empty + 8 * cursor.slot);
+      if (Config::Arrives(thread_ % 32)) sm90::Arrive(at_.work_empty + 8 * cursor.slot);
       cursor = next;
     }
   }
@@ -259,7 +259,7 @@ class PrefillQueryWarps {
     sm90::WaitCopies();
     sm90::FenceAsyncProxy();
     __syncwarp();
-    if (thread_ % 32 == 0) sm90::Arrive(at_.query_full);
+    if (Config::Arrives(thread_ % 32)) sm90::Arrive(at_.query_full);
   }
 
   // In tiles with hidden keys: values that no row sees become zeros, and of the others those that

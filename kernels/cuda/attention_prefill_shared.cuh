@@ -45,14 +45,19 @@ struct PrefillConfig {
   // The output of a split and its l, likewise.
   static constexpr int kSumFours = kMergedFours + 1;
   using Cursor = SlotCursor<kStages>;
-  // Of the query warps' threads, who look at values, one tells the consumers for all, after a
-  // barrier, and it is they who give the values back. compute-sanitizer's racecheck does not see
-  // that this covers all reads, so in a build for it each thread gives them back too.
+  // At an mbarrier, one thread arrives for others, after a barrier with them. compute-sanitizer's
+  // racecheck does not see that this covers their accesses, so in a build for it all arrive.
 #ifdef ISOBIT_RACECHECK
-  static constexpr int kReleasingQueryThreads = kQueryThreads;
+  static constexpr bool kAllArrive = true;
 #else
-  static constexpr int kReleasingQueryThreads = 0;
+  static constexpr bool kAllArrive = false;
 #endif
+  // Of a warp, when it has read a work, or brought queries.
+  static constexpr int kArrivingLanes = kAllArrive ? 32 : 1;
+  static __device__ bool Arrives(int lane) { return kAllArrive || lane == 0; }
+  // Of the query warps, who look at values, one thread tells the consumers, and it is they who give
+  // the values back.
+  static constexpr int kReleasingQueryThreads = kAllArrive ? kQueryThreads : 0;
 };
 
 // The keys of a work, in tiles.
@@ -136,11 +141,12 @@ __device__ void InitPrefillBarriers(const PrefillAddresses<Config>& at) {
   }
   if (thread >= 32 && thread < 32 + PrefillShared<Config>::kWorkSlots) {
     sm90::InitBarrier(at.work_full + 8 * (thread - 32), 1);
-    sm90::InitBarrier(at.work_empty + 8 * (thread - 32), kConsumerWarps + kQueryWarps + 1);
+    sm90::InitBarrier(at.work_empty + 8 * (thread - 32),
+                      (kConsumerWarps + kQueryWarps + 1) * Config::kArrivingLanes);
     sm90::FenceBarrierInit();
   }
   if (thread == 64) {
-    sm90::InitBarrier(at.query_full, kQueryWarps);
+    sm90::InitBarrier(at.query_full, kQueryWarps * Config::kArrivingLanes);
     sm90::InitBarrier(at.query_empty, Config::kConsumers);
     sm90::FenceBarrierInit();
   }

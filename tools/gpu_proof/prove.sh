@@ -88,9 +88,9 @@ run_test() {
   fi
 }
 
-# sanitize TOOL PROGRAM FILTER: beside others of its kind.
+# sanitize TOOL PROGRAM FILTER [PART]: beside others of its kind.
 sanitize() {
-  run "$1 $2" "$1.$2.log" timeout 150 compute-sanitizer --tool "$1" --error-exitcode 9 \
+  run "$1 $2${4:+, $4}" "$1.$2${4:+.$4}.log" timeout 150 compute-sanitizer --tool "$1" --error-exitcode 9 \
     "$bin/$2" --gtest_filter="$3" &
 }
 
@@ -164,8 +164,10 @@ for step in $steps; do
       small='GemmGpuTest.SmallAndOddShapes:GemmGpuTest.ARowThatIsNotFinite*:GemmGpuTest.LoadedWeights*:GemmGpuTest.LargeTilesOnOneUnit'
       sanitize memcheck cuda_gemm_test "$small"
       sanitize racecheck cuda_gemm_test 'GemmGpuTest.ARowThatIsNotFinite*'
-      # What is handed on goes through global memory, which racecheck does not look at.
+      # CTAs with several works each. What is handed on goes through global memory, which racecheck
+      # does not look at.
       sanitize memcheck cuda_attention_test '*CutWorksAsIn*'
+      sanitize racecheck cuda_attention_racecheck '*CutWorksAsIn*' cut
       for tool in memcheck racecheck; do
         sanitize $tool cuda_attention_racecheck '*DecodeAtPositions*:*MixedBatches:*SeveralShortUnits*:*CountsExactWork:*SoftCapsOfShortTexts'
         sanitize $tool cuda_norm_test '*PickedRows:*TooWide*'
