@@ -127,7 +127,7 @@ absl::StatusOr<double> AttentionTimer::Time(const AttentionBatch& shape, int rou
   if (!run_status.ok()) return run_status;
   if (!graph.ok()) return graph.status();
   graphs.push_back(*std::move(graph));
-  if (absl::Status s = TimeInTurns(graphs, rounds, stream_.get()); !s.ok()) return s;
+  if (absl::Status s = TimeInTurns(graphs, rounds, kOneRun, stream_.get()); !s.ok()) return s;
   return 1e-6 * graphs.front()->MedianMicroseconds();
 }
 

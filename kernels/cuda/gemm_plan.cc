@@ -55,6 +55,8 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   constexpr double kPairCoupling = 1.015;  // CTAs of a pair wait for each other at every tile
   constexpr double kLateCycles = 2000;     // of a launch that starts when all before have ended
   constexpr double kShallowRing = 1.29;    // of three stages
+  // Of warpgroups that take turns: fewer cycles, but more power, and with it a lower clock.
+  constexpr double kTurns = 1.1;
   constexpr double kStepOverlap = 0.036, kOverlap = 0.12;
 
   const double tile_rows = plan.kernel.tile_rows;
@@ -75,11 +77,12 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
                         kCopyCycles / stage_steps;
   const double step = std::max({busy, load, copies}) + kStepOverlap * std::min(busy, load);
 
-  const double product = steps * step * (plan.stages <= 3 ? kShallowRing : 1);
+  const bool takes_turns = TakesTurns(plan.kernel.tile_rows, plan.kernel.warpgroups);
+  const double product =
+      steps * step * (plan.stages <= 3 ? kShallowRing : 1) * (takes_turns ? kTurns : 1);
   const double end = kTileCycles + (kTileRowCycles + (weight.gate_up ? kGateRowCycles : 0)) *
                                        tile_rows * warpgroups;
   // In turn, a tile has one warpgroup to store it, but the next one needs not wait for that.
-  const bool takes_turns = TakesTurns(plan.kernel.tile_rows, plan.kernel.warpgroups);
   const double pause = takes_turns ? 0 : end;
   const bool is_coupled = plan.kernel.pair && rounds > 1;
   const double compute =

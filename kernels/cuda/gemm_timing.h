@@ -31,6 +31,9 @@ absl::StatusOr<std::vector<std::unique_ptr<TimedGraph>>> CaptureCublasLt(const C
                                                                          Bf16* y, void* workspace,
                                                                          cudaStream_t stream);
 
+// Of more than three leaves the first and the two fastest in turns of one run each.
+absl::Status KeepFastest(std::vector<std::unique_ptr<TimedGraph>>& rivals, cudaStream_t stream);
+
 // TimeCudaGemm of kernels/backends.h, on a device with this many multiprocessors, the current one.
 absl::StatusOr<std::vector<GemmTime>> TimeGemm(const GemmShape& shape,
                                                std::span<const int64_t> rows, int multiprocessors);

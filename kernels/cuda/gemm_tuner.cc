@@ -248,7 +248,7 @@ class ShapeTuner {
       if (!graph.ok()) return graph.status();
       graphs.push_back(*std::move(graph));
     }
-    if (absl::Status s = TimeInTurns(graphs, rounds, stream_.get()); !s.ok()) return s;
+    if (absl::Status s = TimeInTurns(graphs, rounds, kOneRun, stream_.get()); !s.ok()) return s;
     for (size_t i = 0; i < graphs.size(); ++i) {
       contenders[i].microseconds = graphs[i]->MedianMicroseconds();
     }

@@ -45,25 +45,39 @@ double TimedGraph::MedianMicroseconds() const {
   return sorted[sorted.size() / 2];
 }
 
-absl::Status TimeInTurns(std::span<const std::unique_ptr<TimedGraph>> graphs, int rounds,
-                         cudaStream_t stream) {
+absl::StatusOr<double> TimedGraph::Milliseconds(int graphs, cudaStream_t stream) const {
   Event begin, end;
   cudaError_t error = cudaEventCreate(&begin.event);
   if (error == cudaSuccess) error = cudaEventCreate(&end.event);
-  if (error != cudaSuccess) return FromCuda(error, "creating an event");
+  if (error == cudaSuccess) error = cudaEventRecord(begin.event, stream);
+  for (int i = 0; i < graphs && error == cudaSuccess; ++i) error = cudaGraphLaunch(exec_, stream);
+  if (error == cudaSuccess) error = cudaEventRecord(end.event, stream);
+  if (error == cudaSuccess) error = cudaEventSynchronize(end.event);
+  float milliseconds = 0;
+  if (error == cudaSuccess) {
+    error = cudaEventElapsedTime(&milliseconds, begin.event, end.event);
+  }
+  if (error != cudaSuccess) return FromCuda(error, absl::StrCat("timing ", name_));
+  return milliseconds;
+}
+
+absl::Status TimeInTurns(std::span<const std::unique_ptr<TimedGraph>> graphs, int rounds,
+                         double turn_milliseconds, cudaStream_t stream) {
+  for (const auto& graph : graphs) graph->microseconds_.clear();
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < graphs.size(); ++i) {
       TimedGraph& graph = *graphs[(i + static_cast<size_t>(round)) % graphs.size()];
-      cudaEventRecord(begin.event, stream);
-      cudaGraphLaunch(graph.exec_, stream);
-      cudaEventRecord(end.event, stream);
-      float milliseconds = 0;
-      error = cudaEventSynchronize(end.event);
-      if (error == cudaSuccess) {
-        error = cudaEventElapsedTime(&milliseconds, begin.event, end.event);
+      int launches = 1;
+      if (turn_milliseconds > 0) {
+        const auto once = graph.Milliseconds(1, stream);
+        if (!once.ok()) return once.status();
+        launches = std::max(1, static_cast<int>(turn_milliseconds / 2 / *once));
+        const auto settling = graph.Milliseconds(launches, stream);
+        if (!settling.ok()) return settling.status();
       }
-      if (error != cudaSuccess) return FromCuda(error, absl::StrCat("timing ", graph.name_));
-      graph.microseconds_.push_back(1000.0 * milliseconds / graph.calls_);
+      const auto milliseconds = graph.Milliseconds(launches, stream);
+      if (!milliseconds.ok()) return milliseconds.status();
+      graph.microseconds_.push_back(1000 * *milliseconds / launches / graph.calls_);
     }
   }
   return absl::OkStatus();

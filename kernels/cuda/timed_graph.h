@@ -29,12 +29,14 @@ class TimedGraph {
   TimedGraph& operator=(const TimedGraph&) = delete;
 
   const std::string& name() const { return name_; }
-  // Of one launch, over all runs so far. REQUIRES: at least one run.
+  // Of one launch, over the rounds of the last TimeInTurns. REQUIRES: at least one.
   double MedianMicroseconds() const;
 
  private:
   friend absl::Status TimeInTurns(std::span<const std::unique_ptr<TimedGraph>> graphs, int rounds,
-                                  cudaStream_t stream);
+                                  double turn_milliseconds, cudaStream_t stream);
+  // Of one run of `graphs` launches of the graph.
+  absl::StatusOr<double> Milliseconds(int graphs, cudaStream_t stream) const;
   TimedGraph(std::string name, int calls) : name_(std::move(name)), calls_(calls) {}
 
   const std::string name_;
@@ -43,9 +45,17 @@ class TimedGraph {
   std::vector<double> microseconds_;
 };
 
-// Runs every graph once a round; each round begins with another one. Waits for the device.
+// How long a turn is. A card at its power limit takes some tens of milliseconds to settle to the
+// clock that a kernel lets it hold; until then a kernel's time depends on those before it, by up to
+// 9% on an H200. One run shows what a kernel does in between others, a settled turn what it does on
+// and on.
+inline constexpr double kOneRun = 0;
+inline constexpr double kSettledTurnMs = 120;
+
+// Every graph runs for about so long a round, once at least, and the second half counts. Each round
+// begins with another graph. Waits for the device.
 absl::Status TimeInTurns(std::span<const std::unique_ptr<TimedGraph>> graphs, int rounds,
-                         cudaStream_t stream);
+                         double turn_milliseconds, cudaStream_t stream);
 
 }  // namespace isobit::cuda
 

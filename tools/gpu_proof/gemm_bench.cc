@@ -1,11 +1,12 @@
 // Times the GEMM kernels beside cuBLASLt, in one run: every candidate of a shape is a CUDA graph of
-// several calls, each on other weights so that L2 holds none of them, and the graphs take turns, so
-// that a card that slows down slows all of them. Prints medians of a call.
+// several calls, each on other weights so that L2 holds none of them, and the graphs take turns
+// that are long enough for the clock to settle. Prints medians of a call.
 //
-//   gemm_bench [--kernels] [--layer] [--rows 1,16,64] [--shapes qkv,o] [--rounds 11]
-//              [--prefetch BYTES] [--max-stages N] [--band TOKENS]
+//   gemm_bench [--kernels | --match TEXT] [--layer] [--rows 1,16,64] [--shapes qkv,o] [--rounds 3]
+//              [--turn MILLISECONDS] [--prefetch BYTES] [--max-stages N] [--band TOKENS]
 //
-// --kernels: all kernels of ours, not only the planned one, fastest first.
+// --kernels: not only the planned kernel of ours but all that come close, fastest first. --match
+// TEXT: those whose plan reads like that.
 // --layer: the four GEMMs of a layer one after the other, eight layers in a graph. "fused" adds
 // what the engine asks of them: residuals, and SiLU gate in gate_up.
 
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,6 +74,8 @@ constexpr Shape kShapes[] = {{"qkv", 6144, 4096, kBf16},
                              {"down", 4096, 14336, kBf16},
                              {"lm_head", 128256, 4096, kFp32}};
 constexpr int kLayerShapes = 4;
+// Times the fastest.
+constexpr double kClose = 1.12;
 
 template <typename T>
 T Require(absl::StatusOr<T> value) {
@@ -95,8 +99,10 @@ std::unique_ptr<TimedGraph> Capture(const std::string& name, int calls,
 
 struct Options {
   bool all_kernels = false;
+  std::string match;  // of plans, with all kernels
   bool layer = false;
-  int rounds = 11;
+  int rounds = 3;
+  double turn_milliseconds = kSettledTurnMs;
   int prefetch_bytes = GemmLaunch{}.prefetch_bytes;
   int max_stages = 1000;
   int band = 0;
@@ -165,6 +171,26 @@ class Bench {
         stream_.get()));
   }
 
+  // Those of our kernels that come close to the fastest in turns of one run each.
+  void AddAllKernels(const std::string& prefix, const Shape& shape, const ColdWeights& weights,
+                     Gemm::Epilogue epilogue, int64_t rows, const DeviceMemory& x,
+                     const DeviceMemory& y, Candidates* candidates) {
+    Candidates ours;
+    for (const GemmKernelId& kernel : GemmKernels()) {
+      if (rows > 512 && kernel.warpgroups == 1) continue;
+      for (const GemmPlan& p : PlansWithKernel(kernel, weights.layout(), rows, multiprocessors_)) {
+        if (ToString(p).find(options_.match) == std::string::npos) continue;
+        AddOurs(prefix + ToString(p), shape, weights, epilogue, p, true, rows, x, y, &ours);
+      }
+    }
+    Check(TimeInTurns(ours, options_.rounds, kOneRun, stream_.get()));
+    double fastest = std::numeric_limits<double>::infinity();
+    for (const auto& c : ours) fastest = std::min(fastest, c->MedianMicroseconds());
+    for (auto& c : ours) {
+      if (c->MedianMicroseconds() <= kClose * fastest) candidates->push_back(std::move(c));
+    }
+  }
+
   void TimeRows(const Shape& shape, const ColdWeights& weights, const ColdWeights* gated,
                 int64_t rows) {
     if (shape.epilogue == kFp32 && rows > 128) return;
@@ -175,7 +201,8 @@ class Bench {
         Require(CaptureCublasLt(weights, rows, rows > 128 || options_.all_kernels ? 8 : 1,
                                 TimedCalls(shape.n, shape.k, rows), x.As<Bf16>(), y.As<Bf16>(),
                                 workspace_.data, stream_.get()));
-    const auto number = static_cast<int>(all.size());
+    Check(KeepFastest(all, stream_.get()));
+    const size_t rivals = all.size();
     const GemmPlan plan = PlanGemm(weights.layout(), rows, multiprocessors_);
     AddOurs("plan", shape, weights, shape.epilogue, plan, true, rows, x, y, &all);
     AddOurs("plan, late", shape, weights, shape.epilogue, plan, false, rows, x, y, &all);
@@ -184,23 +211,14 @@ class Bench {
       AddOurs("silu gate", shape, *gated, kSiluGate, gated_plan, true, rows, x, y, &all);
     }
     if (options_.all_kernels) {
-      for (const GemmKernelId& kernel : GemmKernels()) {
-        if (rows > 512 && kernel.warpgroups == 1) continue;
-        for (const GemmPlan& p :
-             PlansWithKernel(kernel, weights.layout(), rows, multiprocessors_)) {
-          AddOurs(ToString(p), shape, weights, shape.epilogue, p, true, rows, x, y, &all);
-        }
-        if (gated == nullptr) continue;
-        for (const GemmPlan& p : PlansWithKernel(kernel, gated->layout(), rows, multiprocessors_)) {
-          AddOurs("silu: " + ToString(p), shape, *gated, kSiluGate, p, true, rows, x, y, &all);
-        }
-      }
+      AddAllKernels("", shape, weights, shape.epilogue, rows, x, y, &all);
+      if (gated != nullptr) AddAllKernels("silu: ", shape, *gated, kSiluGate, rows, x, y, &all);
     }
-    Check(TimeInTurns(all, options_.rounds, stream_.get()));
-    Report(shape, rows, plan, number, all);
+    Check(TimeInTurns(all, options_.rounds, options_.turn_milliseconds, stream_.get()));
+    Report(shape, rows, plan, rivals, all);
   }
 
-  void Report(const Shape& shape, int64_t rows, const GemmPlan& plan, int rivals,
+  void Report(const Shape& shape, int64_t rows, const GemmPlan& plan, size_t rivals,
               const Candidates& all) {
     const auto time = [&](const std::string& name) {
       for (const auto& c : all) {
@@ -208,9 +226,9 @@ class Bench {
       }
       return 0.0;
     };
-    double best_rival = rivals > 0 ? time("cublaslt 0") : 0;
-    for (int i = 1; i < rivals; ++i) {
-      best_rival = std::min(best_rival, time("cublaslt " + std::to_string(i)));
+    double best_rival = time("cublaslt 0");
+    for (size_t i = 0; i < rivals; ++i) {
+      best_rival = std::min(best_rival, all[i]->MedianMicroseconds());
     }
     const double ours = time("plan");
     std::printf(
@@ -276,7 +294,7 @@ class Bench {
     all.push_back(Capture("early", calls, ours(true, false), stream_.get()));
     all.push_back(Capture("late", calls, ours(false, false), stream_.get()));
     all.push_back(Capture("fused", calls, ours(true, true), stream_.get()));
-    Check(TimeInTurns(all, options_.rounds, stream_.get()));
+    Check(TimeInTurns(all, options_.rounds, options_.turn_milliseconds, stream_.get()));
     const double rival = all[0]->MedianMicroseconds() * kLayerShapes;
     std::printf("layer    M=%-5lld cublaslt %8.2f", static_cast<long long>(rows), rival);
     for (size_t i = 1; i < all.size(); ++i) {
@@ -311,10 +329,15 @@ Options ParseOptions(int argc, char** argv) {
     const auto value = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
     if (flag == "--kernels") {
       o.all_kernels = true;
+    } else if (flag == "--match") {
+      o.all_kernels = true;
+      o.match = value();
     } else if (flag == "--layer") {
       o.layer = true;
     } else if (flag == "--rounds") {
       o.rounds = std::atoi(value().c_str());
+    } else if (flag == "--turn") {
+      o.turn_milliseconds = std::atof(value().c_str());
     } else if (flag == "--prefetch") {
       o.prefetch_bytes = std::atoi(value().c_str());
     } else if (flag == "--max-stages") {
