@@ -129,14 +129,15 @@ receipts() {
 bench() {
   if [ -x "$bin/gemm_bench" ]; then
     with_cublaslt run 'GEMMs of a layer' layer.log timeout 200 "$bin/gemm_bench" --layer
+    with_cublaslt run 'the same, short turns' layer_short.log timeout 100 "$bin/gemm_bench" --layer --turn 0 --rounds 11
   fi
   run 'GEMMs of Triton' gemm_rival.log timeout 100 python3 "$here/gemm_rival.py"
   run 'attention' attention.log timeout 60 "$bin/attention_bench"
   run 'attention of PyTorch' attention_rival.log timeout 100 python3 "$here/attention_rival.py"
   run 'attention again' attention_again.log timeout 60 "$bin/attention_bench"
-  with_cublaslt run 'isobit bench' bench.log timeout 300 "$isobit" bench --shape llama-3.1-8b --device cuda
+  with_cublaslt run 'isobit bench' bench.log timeout 400 "$isobit" bench --shape llama-3.1-8b --device cuda
   local log
-  for log in layer gemm_rival attention attention_rival attention_again bench; do
+  for log in layer layer_short gemm_rival attention attention_rival attention_again bench; do
     [ ! -e "$out/$log.log" ] || cat "$out/$log.log"
   done
 }
@@ -198,7 +199,7 @@ for step in $steps; do
       ;;
     bench) bench ;;
     bench-kernels)
-      with_cublaslt run 'all GEMM kernels' kernels.log timeout 400 "$bin/gemm_bench" --kernels --rounds 5
+      with_cublaslt run 'all GEMM kernels' kernels.log timeout 400 "$bin/gemm_bench" --kernels --turn 0 --rounds 5
       grep 'M=' "$out/kernels.log"
       ;;
     accuracy)
