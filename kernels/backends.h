@@ -73,10 +73,10 @@ absl::StatusOr<CudaGemmPlans> TuneCudaGemms(const CudaOptions& options,
 // Of one call, the median of several, on weights that no cache holds.
 struct GemmTime {
   int64_t rows = 0;    // of the activations
-  double seconds = 0;  // of one of many, one after the other: of a card that has settled
+  double seconds = 0;  // of a call among many, when the card's clock has settled
   // The plain product of the same size in bf16 by cuBLASLt: its heuristic's first choice, and the
-  // fastest of the first eight (up to 128 rows only the first is tried). 0: the library was not
-  // found.
+  // fastest of the first eight (of that choice and the two that are fastest when all eight run
+  // once in turn; up to 128 rows only the first is tried). 0: the library was not found.
   double rival_seconds = 0, best_rival_seconds = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "invariance/order/cublaslt_sum.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

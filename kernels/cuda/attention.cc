@@ -32,16 +32,14 @@ int CopyTokens(int page_tokens) {
 
 absl::StatusOr<std::unique_ptr<AttentionRunner>> AttentionRunner::Create(int multiprocessors) {
   std::unique_ptr<AttentionRunner> runner(new AttentionRunner(multiprocessors));
-  auto counters = AllocateDeviceArray<AttentionCounters>(1, "attention's counters");
-  if (!counters.ok()) return counters.status();
-  runner->counters_ = *std::move(counters);
+  absl::Status status = AllocateDeviceArray(runner->counters_, 1, "attention's counters");
+  if (!status.ok()) return status;
   cudaError_t error = cudaMemset(runner->counters_.get(), 0, sizeof(AttentionCounters));
   if (error != cudaSuccess) return FromCuda(error, "clearing attention's counters");
   const auto mails =
       static_cast<size_t>(multiprocessors * SplitMails(*std::ranges::max_element(kHeadDims)));
-  auto mail = AllocateDeviceArray<SplitMail>(mails, "attention's mail");
-  if (!mail.ok()) return mail.status();
-  runner->mail_ = *std::move(mail);
+  status = AllocateDeviceArray(runner->mail_, mails, "attention's mail");
+  if (!status.ok()) return status;
   static_assert(kNoMailBits == 0xffffffffu);
   error = cudaMemset(runner->mail_.get(), 0xff, mails * sizeof(SplitMail));
   if (error != cudaSuccess) return FromCuda(error, "clearing attention's mail");
@@ -61,9 +59,8 @@ absl::Status AttentionRunner::Reserve(int64_t count, const char* what, cudaStrea
   array->reset();
   *capacity = 0;
   const int64_t wanted = count + count / 4;
-  absl::StatusOr<DeviceArray<T>> larger = AllocateDeviceArray<T>(static_cast<size_t>(wanted), what);
-  if (!larger.ok()) return larger.status();
-  *array = *std::move(larger);
+  absl::Status status = AllocateDeviceArray(*array, static_cast<size_t>(wanted), what);
+  if (!status.ok()) return status;
   *capacity = wanted;
   return FromCuda(cudaMemsetAsync(array->get(), 0, static_cast<size_t>(wanted) * sizeof(T), stream),
                   "clearing attention's scratch memory");

@@ -52,8 +52,9 @@ class GemmTimer {
     auto ours = CaptureOurs(rows, calls);
     if (!ours.ok()) return ours.status();
     graphs->push_back(*std::move(ours));
-    if (absl::Status s = TimeInTurns(*graphs, kRounds, kSettledTurnMs, stream_.get()); !s.ok())
+    if (absl::Status s = TimeInTurns(*graphs, kRounds, kSettledTurnMs, stream_.get()); !s.ok()) {
       return s;
+    }
 
     const auto seconds = [&](size_t i) { return 1e-6 * (*graphs)[i]->MedianMicroseconds(); };
     GemmTime time = {.rows = rows, .seconds = seconds(rivals)};
@@ -98,9 +99,7 @@ class GemmTimer {
 absl::Status KeepFastest(std::vector<std::unique_ptr<TimedGraph>>& rivals, cudaStream_t stream) {
   constexpr size_t kKept = 3;
   if (rivals.size() <= kKept) return absl::OkStatus();
-  if (absl::Status s = TimeInTurns(rivals, kRounds, kOneRun, stream); !s.ok()) {
-    return s;
-  }
+  if (absl::Status s = TimeInTurns(rivals, kRounds, kOneRun, stream); !s.ok()) return s;
   std::sort(rivals.begin() + 1, rivals.end(), [](const auto& one, const auto& other) {
     return one->MedianMicroseconds() < other->MedianMicroseconds();
   });

@@ -47,7 +47,7 @@ class TimedGraph {
 
 // How long a turn is. A card at its power limit takes some tens of milliseconds to settle to the
 // clock that a kernel lets it hold; until then a kernel's time depends on those before it, by up to
-// 9% on an H200. One run shows what a kernel does in between others, a settled turn what it does on
+// 6% on an H200. One run shows what a kernel does in between others, a settled turn what it does on
 // and on.
 inline constexpr double kOneRun = 0;
 inline constexpr double kSettledTurnMs = 120;
