@@ -66,17 +66,14 @@ std::vector<std::shared_ptr<Generation>> Generations::Find(const std::string* id
   return found;
 }
 
-int64_t Generations::Abort(const std::string& id) {
-  const auto found = Find(&id);
-  for (const auto& generation : found) generation->Cancel();
-  return std::ssize(found);
+int64_t Generations::AbortFound(const std::string* id) {
+  int64_t count = 0;
+  for (const auto& generation : Find(id)) count += generation->Cancel() ? 1 : 0;
+  return count;
 }
 
-int64_t Generations::AbortAll() {
-  const auto found = Find(nullptr);
-  for (const auto& generation : found) generation->Cancel();
-  return std::ssize(found);
-}
+int64_t Generations::Abort(const std::string& id) { return AbortFound(&id); }
+int64_t Generations::AbortAll() { return AbortFound(nullptr); }
 
 // ---- One
 
@@ -148,7 +145,8 @@ void Generation::Submit(std::vector<Request> requests) {
   }
 }
 
-void Generation::Cancel() {
+bool Generation::Cancel() {
+  if (complete_) return false;
   std::vector<RequestHandle> handles;
   {
     const std::lock_guard lock(mutex_);
@@ -156,6 +154,7 @@ void Generation::Cancel() {
     handles = handles_;
   }
   for (const RequestHandle handle : handles) services_.engine.Cancel(handle);
+  return true;
 }
 
 // ---- On the engine's thread, or before a request got there: nothing that takes time
@@ -244,6 +243,7 @@ void Generation::Flush() {
   std::string text;
   for (const std::string& event : events) text += Sse(event);
   if (unfinished_ == 0) {
+    complete_ = true;
     // What failed before it began can still be told by its status.
     if (!failure_.ok() && !begun_) return exchange_->Send(ErrorResponse(failure_));
     if (!failure_.ok()) text += Sse(ErrorResponse(failure_).body);
@@ -267,6 +267,7 @@ void Generation::FlushDone(Done done, std::vector<std::string>& events) {
 // ---- On a worker: one answer
 
 void Generation::Answer() {
+  complete_ = true;
   if (!failure_.ok()) return exchange_->Send(ErrorResponse(failure_));
   Report();
   exchange_->Send({.body = format_->Body(completions_)});

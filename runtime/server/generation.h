@@ -42,13 +42,14 @@ class Generations {
   // Remove takes what Add gave.
   uint64_t Add(const std::shared_ptr<Generation>& generation);
   void Remove(uint64_t key);
-  // Ends the requests with this id, or all; how many there were.
+  // Ends the requests with this id, or all; how many there were that had no whole answer yet.
   int64_t Abort(const std::string& id);
   int64_t AbortAll();
   void WaitUntilEmpty();
 
  private:
   std::vector<std::shared_ptr<Generation>> Find(const std::string* id);
+  int64_t AbortFound(const std::string* id);
 
   const int64_t max_sequences_;
   std::atomic<int64_t> sequences_ = 0;
@@ -74,7 +75,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   ~Generation();
 
   const std::string& id() const { return exchange_->request().id; }
-  void Cancel();
+  // False: there is nothing left to cancel, the answer is complete.
+  bool Cancel();
 
  private:
   // What the engine said, on its way to the network thread.
@@ -105,6 +107,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const bool stream_;
   const std::chrono::steady_clock::time_point begin_;
   uint64_t key_ = 0;  // among the generations
+  // Its client may know the whole answer a while before the last one lets go of the generation.
+  std::atomic<bool> complete_ = false;
 
   // Engine's thread.
   bool first_token_seen_ = false;
