@@ -69,6 +69,15 @@ GemmLaunch LaunchOf(const GemmPlan& plan, GemmLaunch launch) {
   return launch;
 }
 
+// x is read by all CTAs, and again for every tile. Where all have but one, they read it at the same
+// time, and what is large then only takes room from results.
+sm90::CacheHint XHint(int64_t x_bytes, const GemmPlan& plan) {
+  constexpr int64_t kLarge = 2 << 20;
+  if (plan.token_tiles > 1) return sm90::CacheHint::kEvictLast;
+  return plan.row_tiles <= plan.units && x_bytes > kLarge ? sm90::CacheHint::kEvictFirst
+                                                          : sm90::CacheHint::kEvictNormal;
+}
+
 GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan& plan,
                       const GemmLaunch& launch) {
   const PackedLayout& layout = weight.layout;
@@ -79,6 +88,7 @@ GemmParams MakeParams(const Gemm& op, const PackedMatrix& weight, const GemmPlan
   // Weights that are read once must not push x, outputs and the KV cache out of L2.
   p.weight_hint =
       plan.token_tiles == 1 ? sm90::CacheHint::kEvictFirst : sm90::CacheHint::kEvictNormal;
+  p.x_hint = XHint(op.rows * layout.cols * int64_t{sizeof(Bf16)}, plan);
   const int stage_bytes =
       RingBytes(plan.kernel.tile_rows, BoxesPerStage(plan.kernel.tile_rows, plan.kernel.warpgroups),
                 /*stages=*/1);

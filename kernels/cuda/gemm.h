@@ -25,7 +25,7 @@ struct GemmLaunch {
   // weights that no earlier kernel of the stream is still writing.
   bool early_start = true;
   // With early_start: bytes of weights a CTA asks L2 for, past what its ring holds, while it waits.
-  int prefetch_bytes = 32768;
+  int prefetch_bytes = 8192;
 };
 
 // Launches op with this plan; op.weight is not looked at, `weight` takes its place. x must be

@@ -138,52 +138,67 @@ __device__ void InitBarriers(const Ring<Config>& ring, int warp) {
 
 // ---- Producers, one thread each
 
-// The panels of one tile that one warp copies. They are dealt evenly to the weight warps of the
-// unit, CTA by CTA.
+// The panels of one tile that one warp copies, in pieces: two panels that lie together, or one of
+// them at the ends of the tile. Pieces are dealt evenly to the weight warps of the unit, CTA by
+// CTA.
 template <class Config>
 struct PanelCopies {
-  const uint8_t* from;  // box 0 of the first panel
-  int64_t panel_bytes;
-  uint32_t to;  // offset in a box of the ring
-  int panels;
-  uint32_t stage_bytes;  // of all panels, from all warps and both CTAs
+  const uint8_t* from;   // box 0 of the first two panels that lie together
+  uint32_t skip;         // bytes of these, where the first piece is the second panel only
+  int64_t double_bytes;  // of two panels, with all their k
+  uint32_t to;           // offset in a box of the ring
+  int pieces;
+  uint32_t first_bytes, last_bytes;  // of a piece's box
+  uint32_t stage_bytes;              // of all panels, from all warps and both CTAs
 
   // share: the warp's number among the weight warps of its CTA.
   __device__ PanelCopies(const GemmParams& p, const GemmTile& tile, uint32_t rank, int share) {
     constexpr int kShares = Config::kWeightWarps * (Config::kPair ? 2 : 1);
-    const int all = tile.groups * p.group_panels;
+    const int begin = tile.first_group * p.group_panels;
+    const int end = begin + tile.groups * p.group_panels;
     const int index = static_cast<int>(rank) * Config::kWeightWarps + share;
-    const int first = all * index / kShares;
-    panels = all * (index + 1) / kShares - first;
-    panel_bytes = int64_t{p.k_boxes} * kPanelBoxBytes;
-    from = p.weight + (tile.first_group * p.group_panels + first) * panel_bytes;
-    to = first * kPanelBoxBytes;
-    stage_bytes = all * Config::kBoxes * kPanelBoxBytes;
+    const int first_piece = begin / 2;
+    const int all_pieces = (end + 1) / 2 - first_piece;
+    const int piece = first_piece + all_pieces * index / kShares;
+    pieces = first_piece + all_pieces * (index + 1) / kShares - piece;
+    const int first = max(begin, 2 * piece);
+    const int last = min(end, 2 * (piece + pieces)) - 1;
+    double_bytes = int64_t{p.k_boxes} * kDoubleBoxBytes;
+    from = p.weight + piece * double_bytes;
+    skip = first % 2 * kPanelBoxBytes;
+    to = (first - begin) * kPanelBoxBytes;
+    last_bytes = (1 + last % 2) * kPanelBoxBytes;
+    first_bytes = pieces == 1 ? last_bytes - skip : kDoubleBoxBytes - skip;
+    stage_bytes = (end - begin) * Config::kBoxes * kPanelBoxBytes;
   }
 
   __device__ void Start(const Ring<Config>& ring, int slot, int box, sm90::CacheHint hint) const {
     const uint32_t barrier = ring.Full(slot);
-    const uint8_t* panel = from + box * kPanelBoxBytes;
+    const uint8_t* both = from + box * kDoubleBoxBytes;
+    const uint8_t* piece = both + skip;
+    uint32_t bytes = first_bytes;
     uint32_t place = ring.WeightBox(slot, 0) + to;
 #pragma unroll 1
-    for (int left = panels; left > 0; --left) {
+    for (int left = pieces; left > 0; --left) {
 #pragma unroll
       for (int b = 0; b < Config::kBoxes; ++b) {
         if constexpr (Config::kPair) {
-          sm90::BulkCopyToPair(place + b * Config::kWeightBoxBytes, panel + b * kPanelBoxBytes,
-                               kPanelBoxBytes, barrier, hint);
+          sm90::BulkCopyToPair(place + b * Config::kWeightBoxBytes, piece + b * kDoubleBoxBytes,
+                               bytes, barrier, hint);
         } else {
-          sm90::BulkCopy(place + b * Config::kWeightBoxBytes, panel + b * kPanelBoxBytes,
-                         kPanelBoxBytes, barrier, hint);
+          sm90::BulkCopy(place + b * Config::kWeightBoxBytes, piece + b * kDoubleBoxBytes, bytes,
+                         barrier, hint);
         }
       }
-      panel += panel_bytes;
-      place += kPanelBoxBytes;
+      place += bytes;
+      both += double_bytes;
+      piece = both;
+      bytes = left == 2 ? last_bytes : kDoubleBoxBytes;
     }
   }
   __device__ void Prefetch(int box, int boxes) const {
-    for (int i = 0; boxes > 0 && i < panels; ++i) {
-      sm90::BulkPrefetch(from + i * panel_bytes + box * kPanelBoxBytes, boxes * kPanelBoxBytes);
+    for (int i = 0; boxes > 0 && i < pieces; ++i) {
+      sm90::BulkPrefetch(from + i * double_bytes + box * kDoubleBoxBytes, boxes * kDoubleBoxBytes);
     }
   }
 };
@@ -230,7 +245,7 @@ __device__ void LoadX(const GemmParams& p, const Ring<Config>& ring, uint32_t ra
 #pragma unroll
       for (int b = 0; b < Config::kBoxes; ++b) {
         sm90::TensorCopy2D(ring.XBox(cursor.slot, b), &p.x, (box + b) * kBoxCols, first_token,
-                           ring.Full(cursor.slot), sm90::CacheHint::kEvictLast);
+                           ring.Full(cursor.slot), p.x_hint);
       }
       cursor = cursor.Next(ring.stages);
     }

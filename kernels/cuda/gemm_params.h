@@ -48,7 +48,7 @@ struct GemmParams {
   const uint8_t* weight;  // PackedLayout
   int group_panels;
   int k_boxes;
-  sm90::CacheHint weight_hint;
+  sm90::CacheHint weight_hint, x_hint;
   int prefetch_stages;  // into L2, once the ring is full for the first time
 
   int tokens;  // as in GemmPlan

@@ -16,12 +16,31 @@ constexpr int kMoreTokenTiles = 2;
 constexpr int kBandTokens = 2048;
 // What a CTA may take (227 KB); barriers included.
 constexpr int kMaxSharedBytes = 232448;
+// Rounds of tiles up to which an early start makes up for where CTAs lie.
+constexpr int kFewRounds = 3;
 // More stages cost start-up time (a barrier's initialisation takes tens of cycles) and gain
 // nothing.
 constexpr int kMaxStages = 24;
 
 constexpr int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t RoundUp(int64_t a, int64_t b) { return DivideUp(a, b) * b; }
+
+// Row tiles no higher than the kernel's, of whole cuts.
+struct RowTiles {
+  int64_t tiles;
+  int64_t unit_groups;  // what the busiest unit works on, together
+};
+
+// If there is one round of token tiles, as many tiles as units or a multiple of it, so that all
+// units load the same amount.
+RowTiles CutRows(const GemmKernelId& kernel, const PackedLayout& weight, int cut_groups,
+                 int64_t token_tiles, int most_units) {
+  const int64_t cuts = DivideUp(weight.Groups(), cut_groups);
+  const int64_t fewest = DivideUp(cuts, kernel.tile_rows / weight.GroupRows() / cut_groups);
+  const int64_t tiles = token_tiles == 1 ? std::min(cuts, RoundUp(fewest, most_units)) : fewest;
+  const int64_t rounds = DivideUp(tiles * token_tiles, most_units);
+  return {tiles, rounds * std::min(weight.Groups(), DivideUp(cuts, tiles) * cut_groups)};
+}
 
 std::vector<GemmKernelId> ListKernels() {
   std::vector<GemmKernelId> ids;
@@ -34,30 +53,32 @@ std::vector<GemmKernelId> ListKernels() {
 }
 
 // What a plan takes, in cycles, for choosing between plans. Memory and multiprocessors work side by
-// side; whichever takes longer counts, and a little of the other, and the end of the last tiles,
-// when there is nothing to load. The constants are fitted to measurements of all kernels on an H200
-// (PERFORMANCE.md): of 68 cases from 1 to 768 rows the plan chosen is within 2% of the fastest in
-// 60 and within 5% in 66.
+// side; whichever takes longer counts, and a little of the other, the end of the last tiles, when
+// there is nothing to load, and part of the pauses at the end of others. The constants are fitted
+// to measurements of all kernels on an H200 (PERFORMANCE.md): of 75 cases from 1 to 768 rows the
+// plan chosen is within 1% of the fastest in 65 and within 3% in 74.
 double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
-  constexpr double kMemoryBytesPerCycle = 2604;
-  constexpr double kMemoryStartCycles = 2860;
-  constexpr double kSingleBoxPenalty = 1.05;  // shorter pieces of memory
-  constexpr double kXPenalty = 0.036;         // of a byte of x from L2, beside one from memory
-  constexpr double kRereadPenalty = 0.105;    // of weights, a token tile
+  constexpr double kMemoryBytesPerCycle = 2770;
+  constexpr double kMemoryStartCycles = 1700;
+  constexpr double kSingleBoxPenalty = 1.003;  // shorter pieces of memory
+  constexpr double kXPenalty = 0.057;          // of a byte of x from L2, beside one from memory
+  constexpr double kRereadPenalty = 0.03;      // of weights, a token tile
   constexpr double kSharedBytesPerCycle = 128;
-  constexpr double kLoadBytesPerCycle = 59.7;  // into one multiprocessor
-  constexpr double kCopyCycles = 60;           // to start a copy of 2 KB, for one warp
-  constexpr double kStageCycles = 127;         // between the wgmmas of two stages
+  constexpr double kLoadBytesPerCycle = 74;  // into one multiprocessor
+  constexpr double kCopyCycles = 60;         // to start a copy of one or two panels, for one warp
+  constexpr double kStageCycles = 50;        // between the wgmmas of two stages
   constexpr double kTileCycles = 380;
-  constexpr double kTileRowCycles = 14.6;  // of the epilogue, a row of the tile and warpgroup
-  constexpr double kGateRowCycles = 19.3;  // more, if it has gates
+  constexpr double kTileRowCycles = 22.7;  // of the epilogue, a row of the tile and warpgroup
+  constexpr double kGateRowCycles = 20;    // more, if it has gates; all warpgroups at the same time
+  constexpr double kPauseStall = 0.47;     // of a tile's end, when its CTA has another to go
+  constexpr double kTallWarpgroup = 1.053;  // of one with 192 rows and more for itself
   constexpr double kPairCycles = 90;
   constexpr double kPairCoupling = 1.015;  // CTAs of a pair wait for each other at every tile
   constexpr double kLateCycles = 2000;     // of a launch that starts when all before have ended
   constexpr double kShallowRing = 1.29;    // of three stages
   // Of warpgroups that take turns: fewer cycles, but more power, and with it a lower clock.
-  constexpr double kTurns = 1.1;
-  constexpr double kStepOverlap = 0.036, kOverlap = 0.12;
+  constexpr double kTurns = 1.23;
+  constexpr double kStepOverlap = 0.036, kOverlap = 0.2;
 
   const double tile_rows = plan.kernel.tile_rows;
   const double warpgroups = plan.kernel.warpgroups;
@@ -73,15 +94,15 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   const double operands = warpgroups * (64 + tile_rows) * 32 / kSharedBytesPerCycle;
   const double busy = std::max(multiply, operands) + kStageCycles / stage_steps;
   const double load = (std::ceil(panels) * kPanelRows + plan.tokens) * 32 / kLoadBytesPerCycle;
-  const double copies = panels / plan.CtasPerUnit() / WeightWarps(plan.kernel.warpgroups) * boxes *
-                        kCopyCycles / stage_steps;
+  const double copies = std::ceil(panels / 2) / plan.CtasPerUnit() /
+                        WeightWarps(plan.kernel.warpgroups) * boxes * kCopyCycles / stage_steps;
   const double step = std::max({busy, load, copies}) + kStepOverlap * std::min(busy, load);
 
   const bool takes_turns = TakesTurns(plan.kernel.tile_rows, plan.kernel.warpgroups);
   const double product =
       steps * step * (plan.stages <= 3 ? kShallowRing : 1) * (takes_turns ? kTurns : 1);
-  const double end = kTileCycles + (kTileRowCycles + (weight.gate_up ? kGateRowCycles : 0)) *
-                                       tile_rows * warpgroups;
+  const double end = kTileCycles + tile_rows * (kTileRowCycles * warpgroups +
+                                                (weight.gate_up ? kGateRowCycles : 0));
   // In turn, a tile has one warpgroup to store it, but the next one needs not wait for that.
   const double pause = takes_turns ? 0 : end;
   const bool is_coupled = plan.kernel.pair && rounds > 1;
@@ -94,9 +115,11 @@ double EstimateCycles(const GemmPlan& plan, const PackedLayout& weight) {
   const double x_bytes = tiles * plan.CtasPerUnit() * plan.tokens * steps * 16 * sizeof(Bf16);
   const double memory =
       ((weight_bytes + kXPenalty * x_bytes) / kMemoryBytesPerCycle + kMemoryStartCycles) *
-      (132.0 / std::max(plan.Ctas(), 100));
-  return std::max(compute, memory) + kOverlap * std::min(compute, memory) +
-         (takes_turns ? 2 * end : end) + (plan.starts_early ? 0 : kLateCycles);
+      std::max(1.0, 128.0 / std::max(plan.Ctas(), 100));
+  const bool is_tall = plan.kernel.warpgroups == 1 && plan.kernel.tile_rows >= 192;
+  const double together = std::max(compute, memory) + kOverlap * std::min(compute, memory);
+  return together * (is_tall ? kTallWarpgroup : 1) + kPauseStall * (rounds - 1) * pause +
+         (takes_turns ? 2 * end : end) + (plan.starts_early || warpgroups > 1 ? 0 : kLateCycles);
 }
 
 }  // namespace
@@ -141,17 +164,25 @@ std::optional<GemmPlan> PlanWithKernel(const GemmKernelId& kernel, const PackedL
   plan.token_tiles = static_cast<int>(token_tiles);
   plan.tokens = static_cast<int>(DivideUp(rows, token_tiles * ctas_per_unit));
   plan.band = std::max(1, kBandTokens / (plan.tokens * ctas_per_unit));
-  // Weights: tiles no higher than the kernel's. If there is one round of token tiles, as many tiles
-  // as units or a multiple of it, so that all units load the same amount.
-  const int64_t groups_per_tile = kernel.tile_rows / weight.GroupRows();
-  const int64_t fewest = DivideUp(weight.Groups(), groups_per_tile);
-  const int64_t balanced = std::min(weight.Groups(), RoundUp(fewest, most_units));
-  plan.row_tiles = static_cast<int>(token_tiles == 1 ? balanced : fewest);
+  // Weights: cut between panels that lie together (packed_layout.h) only if units have less to do
+  // then, as a single one takes as many copies as two.
+  RowTiles tiles = CutRows(kernel, weight, 1, token_tiles, most_units);
+  if (weight.GroupPanels() == 1 && kernel.tile_rows >= 2 * weight.GroupRows()) {
+    const RowTiles together = CutRows(kernel, weight, 2, token_tiles, most_units);
+    if (together.tiles <= tiles.tiles && together.unit_groups <= tiles.unit_groups) {
+      tiles = together;
+      plan.cut_groups = 2;
+    }
+  }
+  plan.row_tiles = static_cast<int>(tiles.tiles);
   plan.units = static_cast<int>(std::min<int64_t>(most_units, plan.row_tiles * token_tiles));
 
   // CTAs that start where others happen to end lie anywhere. Several of one warpgroup that read the
   // same weights, each by itself, then lose more (10 to 15%) than the start is worth.
-  plan.starts_early = kernel.pair || kernel.warpgroups > 1 || token_tiles == 1;
+  // Larger ones lose 2% when there are many tiles.
+  const int64_t rounds = DivideUp(plan.row_tiles * token_tiles, plan.units);
+  const bool is_narrow = kernel.warpgroups == 1;
+  plan.starts_early = kernel.pair || token_tiles == 1 || (!is_narrow && rounds <= kFewRounds);
 
   plan.stages = kMaxStages;
   while (SharedBytes(plan) > kMaxSharedBytes) --plan.stages;
@@ -182,11 +213,14 @@ std::vector<GemmPlan> PlansWithKernel(const GemmKernelId& kernel, const PackedLa
 
 TileOrder OrderOf(const GemmPlan& plan, const PackedLayout& weight) {
   const auto groups = static_cast<int>(weight.Groups());
+  const auto cuts = static_cast<int>(DivideUp(groups, plan.cut_groups));
   return {.token_tiles = plan.token_tiles,
           .band = plan.band,
           .row_tiles = plan.row_tiles,
-          .tile_groups = groups / plan.row_tiles,
-          .larger_tiles = groups % plan.row_tiles};
+          .groups = groups,
+          .cut_groups = plan.cut_groups,
+          .tile_cuts = cuts / plan.row_tiles,
+          .larger_tiles = cuts % plan.row_tiles};
 }
 
 GemmPlan PlanGemm(const PackedLayout& weight, int64_t rows, int multiprocessors) {

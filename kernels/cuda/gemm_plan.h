@@ -35,7 +35,8 @@ struct GemmPlan {
   int tokens = 0;       // of x for one CTA, at most MostTokens(kernel)
   int token_tiles = 0;  // that cover all rows of x; a pair takes 2 * tokens rows
   int band = 0;         // token tiles that are taken together, see TileAt
-  int row_tiles = 0;    // that cover the weights, as evenly as groups of panels go
+  int row_tiles = 0;    // that cover the weights, as evenly as cuts go
+  int cut_groups = 1;   // tiles begin at multiples of so many groups of panels
   int stages = 0;       // of the ring in shared memory
   int units = 0;        // that run
   // Whether it gains by starting before the kernels in front have ended (GemmLaunch::early_start).
@@ -137,7 +138,9 @@ struct TileOrder {
   int token_tiles;
   int band;
   int row_tiles;
-  int tile_groups;   // of a row tile
+  int groups;        // in all
+  int cut_groups;    // what row tiles are multiples of, but for the last one
+  int tile_cuts;     // of a row tile
   int larger_tiles;  // row tiles, the first ones, that have one more
 };
 TileOrder OrderOf(const GemmPlan& plan, const PackedLayout& weight);
@@ -153,9 +156,12 @@ ISOBIT_HOST_DEVICE constexpr GemmTile TileAt(const TileOrder& o, int index) {
   const int in_band = index % tiles_per_band;
   const int row_tile = in_band / width;
   const bool is_larger = row_tile < o.larger_tiles;
-  return {first_token_tile + in_band - row_tile * width,
-          row_tile * o.tile_groups + (is_larger ? row_tile : o.larger_tiles),
-          o.tile_groups + (is_larger ? 1 : 0)};
+  const int first_group =
+      (row_tile * o.tile_cuts + (is_larger ? row_tile : o.larger_tiles)) * o.cut_groups;
+  const int groups = (o.tile_cuts + (is_larger ? 1 : 0)) * o.cut_groups;
+  const int groups_left = o.groups - first_group;
+  return {first_token_tile + in_band - row_tile * width, first_group,
+          groups < groups_left ? groups : groups_left};
 }
 
 }  // namespace isobit::cuda

@@ -28,7 +28,7 @@ struct GemmPlanKey {
 };
 
 // Counts changes of the kernels that can move their times.
-inline constexpr int kGemmKernelsVersion = 5;
+inline constexpr int kGemmKernelsVersion = 6;
 
 // "NVIDIA H200 (132 multiprocessors), driver 13000, runtime 13000, kernels 2".
 std::string ToString(const GemmPlanKey& key);

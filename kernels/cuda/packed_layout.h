@@ -4,12 +4,15 @@
 // The layout of weights on the GPU: one copy that every GEMM kernel, decode and prefill, and the
 // embedding read.
 //
-//     [panel][k box of 64][row in the panel][64], bf16, zeros where the matrix has no element
+//     [two panels][k box of 64][panel of the two][row in the panel][64], bf16, zeros where the
+//     matrix has no element
 //
 // A panel is 16 weight rows with all their k. One box of a panel is a contiguous piece of 2 KB,
 // already in the order that wgmma reads from shared memory (128-byte rows, 16-byte chunk c of row r
-// at chunk c ^ (r mod 8)), so plain bulk copies fetch it and any run of panels makes a tile. Down
-// k a panel is one contiguous stream. Boxes come in pairs: k is padded to a multiple of 128.
+// at chunk c ^ (r mod 8)), so plain bulk copies fetch it and any run of panels makes a tile. Two
+// panels, an even one and the next, lie box by box beside each other: a copy of 4 KB fetches a box
+// of both, half as many copies, and memory reads longer pieces. Down k they are one contiguous
+// stream. Boxes come in pairs: k is padded to a multiple of 128.
 //
 // Rows are permuted so that one thread's accumulators are neighbouring outputs. With q = lane mod 4
 // a thread holds columns 8j + 2q and 8j + 2q + 1 of the product. Plain matrices put output
@@ -32,6 +35,7 @@ inline constexpr int kBoxCols = 64;                // k in a box
 inline constexpr int kBoxRowBytes = 2 * kBoxCols;  // 128
 inline constexpr int kPanelRows = 16;
 inline constexpr int kPanelBoxBytes = kPanelRows * kBoxRowBytes;  // 2048
+inline constexpr int kDoubleBoxBytes = 2 * kPanelBoxBytes;        // of two panels
 inline constexpr int kGroupOutputs = 16;
 inline constexpr int kRunDims = 8;
 
@@ -90,7 +94,7 @@ struct PackedLayout {
     return (cols + 2 * kBoxCols - 1) / (2 * kBoxCols) * 2;
   }
   ISOBIT_HOST_DEVICE constexpr int64_t Bytes() const {
-    return Panels() * KBoxes() * kPanelBoxBytes;
+    return (Panels() + 1) / 2 * KBoxes() * kDoubleBoxBytes;
   }
 
   // Logical row in [0, rows). In a gate-up matrix the gate rows come first, then the up rows.
@@ -110,9 +114,10 @@ struct PackedLayout {
   // Byte offset of the 16-byte chunk that holds columns [8 chunk, 8 chunk + 8) of a logical row.
   ISOBIT_HOST_DEVICE constexpr int64_t ChunkOffset(int64_t row, int64_t chunk) const {
     const PanelRow at = Locate(row);
-    const int64_t box = at.panel * KBoxes() + chunk / 8;
+    const int64_t double_box = at.panel / 2 * KBoxes() + chunk / 8;
     const int64_t swizzled = (chunk % 8) ^ (at.row % 8);
-    return box * kPanelBoxBytes + int64_t{at.row} * kBoxRowBytes + 16 * swizzled;
+    return double_box * kDoubleBoxBytes + at.panel % 2 * kPanelBoxBytes +
+           int64_t{at.row} * kBoxRowBytes + 16 * swizzled;
   }
 };
 

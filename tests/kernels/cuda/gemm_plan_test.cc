@@ -10,11 +10,11 @@ namespace {
 
 constexpr int kMultiprocessors = 132;
 
-const PackedLayout kLayouts[] = {{6144, 4096, false},   {4096, 4096, false}, {28672, 4096, true},
-                                 {4096, 14336, false},  {960, 576, false},   {576, 1536, false},
-                                 {3072, 576, true},     {49152, 576, false}, {1, 8, false},
-                                 {128256, 4096, false}, {17, 80, false},     {2, 16, true},
-                                 {16 * 131, 64, false}};
+const PackedLayout kLayouts[] = {{6144, 4096, false},   {4096, 4096, false},  {28672, 4096, true},
+                                 {4096, 14336, false},  {960, 576, false},    {576, 1536, false},
+                                 {3072, 576, true},     {49152, 576, false},  {1, 8, false},
+                                 {128256, 4096, false}, {17, 80, false},      {2, 16, true},
+                                 {16 * 131, 64, false}, {16 * 263, 64, false}};
 const int64_t kRows[] = {1,   7,   8,   9,   63,  64,  65,   127,  128,
                          129, 192, 256, 257, 300, 512, 4096, 70000};
 
@@ -88,6 +88,28 @@ TEST(GemmPlan, TilesAreNoHigherThanAskedFor) {
   }
 }
 
+// Two panels that lie together are copied at once, so tiles keep them unless others would be
+// higher.
+TEST(GemmPlan, TilesKeepTwoPanelsTogether) {
+  const PackedLayout weight = {28672, 4096, false};
+  const auto together = PlanWithKernel({224, 2, false}, weight, 128, kMultiprocessors);
+  EXPECT_EQ(together->cut_groups, 2);
+  const TileOrder order = OrderOf(*together, weight);
+  for (int i = 0; i < together->row_tiles; ++i) EXPECT_EQ(TileAt(order, i).first_group % 2, 0);
+  // 384 panels for 132 CTAs: three each.
+  const PackedLayout three = {6144, 4096, false};
+  EXPECT_EQ(PlanWithKernel({48, 1, false}, three, 1, kMultiprocessors)->cut_groups, 1);
+  EXPECT_EQ(PlanWithKernel({64, 1, false}, three, 1, kMultiprocessors)->cut_groups, 1);
+  // Gate and up panels of an output lie together anyway.
+  const PackedLayout gated = {28672, 4096, true};
+  EXPECT_EQ(PlanWithKernel({64, 1, false}, gated, 1, kMultiprocessors)->cut_groups, 1);
+  // A last panel without another beside it.
+  const PackedLayout odd = {16 * 263, 4096, false};
+  const auto last = PlanWithKernel({32, 1, false}, odd, 1, kMultiprocessors);
+  EXPECT_EQ(last->cut_groups, 2);
+  EXPECT_EQ(TileAt(OrderOf(*last, odd), last->row_tiles - 1).groups, 1);
+}
+
 // 256 rows as three tiles of 86 with 96 weight rows each, not two of 128 with 64.
 TEST(GemmPlan, MoreTokenTilesAreTried) {
   const PackedLayout weight = {4096, 14336, false};
@@ -120,8 +142,8 @@ TEST(GemmPlan, WorksOnOtherCards) {
 }
 
 TEST(PackedLayout, EveryChunkHasItsOwnPlace) {
-  for (const PackedLayout& weight :
-       {PackedLayout{49, 200, false}, PackedLayout{96, 64, true}, PackedLayout{70, 136, true}}) {
+  for (const PackedLayout& weight : {PackedLayout{49, 200, false}, PackedLayout{33, 200, false},
+                                     PackedLayout{96, 64, true}, PackedLayout{70, 136, true}}) {
     std::vector<bool> taken(static_cast<size_t>(weight.Bytes() / 16), false);
     for (int64_t row = 0; row < weight.rows; ++row) {
       for (int64_t chunk = 0; chunk < (weight.cols + 7) / 8; ++chunk) {
